@@ -1,0 +1,183 @@
+//! A CSV file whose columns are found by name. It may not know what the columns mean.
+
+use std::path::Path;
+
+use crate::table_error::TableError;
+
+/// A CSV file with a header.
+pub(crate) struct CsvFile<'a> {
+    path: &'a Path,
+    text: &'a str,
+    header: Vec<String>,
+    reader: csv::Reader<&'a [u8]>,
+}
+
+/// A column: its position and, for messages, its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    position: usize,
+    pub(crate) name: String,
+}
+
+impl<'a> CsvFile<'a> {
+    /// Reads the header of `text`. `path` names the file in messages.
+    pub(crate) fn new(path: &'a Path, text: &'a str) -> Result<Self, TableError> {
+        // Flexible: headers that NIH left unquoted split into another number of columns than the
+        // rows have.
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let header = reader.headers().map_err(|error| csv_error(path, error))?;
+        Ok(Self {
+            path,
+            text,
+            header: header.iter().map(str::to_owned).collect(),
+            reader,
+        })
+    }
+
+    /// The names of the columns, in the order of the file.
+    pub(crate) fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// The first column called `name`.
+    pub(crate) fn column(&self, name: &str) -> Result<Column, TableError> {
+        self.optional_column(name)
+            .ok_or_else(|| TableError::MissingColumn {
+                path: self.path.to_owned(),
+                column: name.to_owned(),
+                found: self.header.clone(),
+            })
+    }
+
+    /// The first column called `name`, where there is one.
+    pub(crate) fn optional_column(&self, name: &str) -> Option<Column> {
+        let position = self.header.iter().position(|column| column == name)?;
+        Some(Column {
+            position,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Makes something of every row. Empty rows do not count; a file without others is refused.
+    pub(crate) fn rows<T>(
+        mut self,
+        mut make: impl FnMut(Row<'_>) -> Result<T, TableError>,
+    ) -> Result<Vec<T>, TableError> {
+        let mut made = Vec::new();
+        let mut cells = csv::StringRecord::new();
+        let mut lines = LineCounter::new(self.text);
+        while self
+            .reader
+            .read_record(&mut cells)
+            .map_err(|error| csv_error(self.path, error))?
+        {
+            let start = cells.position().map_or(0, csv::Position::byte);
+            if cells.iter().all(str::is_empty) {
+                continue;
+            }
+            made.push(make(Row {
+                path: self.path,
+                number: lines.line_at(start as usize),
+                cells: &cells,
+            })?);
+        }
+        if made.is_empty() {
+            return Err(TableError::NoRows {
+                path: self.path.to_owned(),
+            });
+        }
+        Ok(made)
+    }
+}
+
+/// Counts lines: the csv crate's own count is behind after CRLF and empty lines.
+struct LineCounter<'a> {
+    bytes: &'a [u8],
+    /// All before this byte is counted.
+    position: usize,
+    line: u64,
+}
+
+impl<'a> LineCounter<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            bytes: text.as_bytes(),
+            position: 0,
+            line: 1,
+        }
+    }
+
+    /// The line, counted from 1, on which the row begins that the csv crate places at `start`: at
+    /// the end of the row before, so that line ends may come first. Starts have to ascend.
+    fn line_at(&mut self, start: usize) -> u64 {
+        while let Some(byte) = self.bytes.get(self.position) {
+            if self.position >= start && !matches!(byte, b'\r' | b'\n') {
+                break;
+            }
+            self.line += u64::from(*byte == b'\n');
+            self.position += 1;
+        }
+        self.line
+    }
+}
+
+/// What the csv crate reports, with the file named.
+fn csv_error(path: &Path, error: csv::Error) -> TableError {
+    TableError::Read {
+        path: path.to_owned(),
+        source: error.into(),
+    }
+}
+
+/// One row of a [`CsvFile`].
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    path: &'a Path,
+    number: u64,
+    cells: &'a csv::StringRecord,
+}
+
+impl<'a> Row<'a> {
+    /// The line on which the row begins, counted from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The cell in `column`, without blanks around it.
+    pub(crate) fn cell(&self, column: &Column) -> Result<&'a str, TableError> {
+        self.cells
+            .get(column.position)
+            .ok_or_else(|| TableError::ShortRow {
+                path: self.path.to_owned(),
+                row: self.number(),
+                column: column.name.clone(),
+            })
+    }
+
+    /// The cell in `column`, which may not be empty.
+    pub(crate) fn filled_cell(&self, column: &Column) -> Result<&'a str, TableError> {
+        match self.cell(column)? {
+            "" => Err(self.refuse(column, "", "filled: give it a value")),
+            cell => Ok(cell),
+        }
+    }
+
+    /// The error that `value` in `column` is not `expected`.
+    pub(crate) fn refuse(
+        &self,
+        column: &Column,
+        value: &str,
+        expected: impl Into<String>,
+    ) -> TableError {
+        TableError::Value {
+            path: self.path.to_owned(),
+            row: self.number(),
+            column: column.name.clone(),
+            value: value.to_owned(),
+            expected: expected.into(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Chest X-ray data sets: records and labels, splits by patient, image decoding, loading ahead.
+//!
+//! This crate turns files on disk into batches of 8-bit grey pixels and knows nothing of deep
+//! learning: it may not depend on Burn, nor on any other member of the workspace.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`labels`] | [`LabelSet`]: the ordered label names that travel with data, weights and results |
+//! | [`record`] | [`Record`]: one row of a table: an image, its patient, its labels |
+//! | [`dataset`] | [`Dataset`]: the records of one table |
+//! | [`table`] | any table `image,patient,<label>...` |
+//! | [`nih`] | NIH ChestX-ray14: its tables, official lists and boxes |
+//! | [`split`] | [`Split`]: train, validation and test by patient, and the check for leaks |
+//! | [`order`] | [`epoch_order`]: the shuffled order of an epoch |
+//! | [`image`] | [`GrayImage`]: PNG, JPEG and (feature `dicom`) DICOM to grey, resized |
+//! | [`image_index`] | [`ImageIndex`]: the image files below a folder |
+//! | [`source`] | [`ImageSource`]: where the images of a data set lie |
+//! | [`loader`] | [`Loader`]: batches decoded ahead of their consumer |
+//!
+//! # Example
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use chest_datasets::{ChestXray14, ImageSource, Loader, LoaderConfig, Split, epoch_order};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let nih = ChestXray14::open("ChestX-ray14")?;
+//! let split = Split::random(&nih.dataset, 42);
+//! split.ensure_disjoint(&nih.dataset)?;
+//!
+//! let source = ImageSource::new(Arc::new(nih.dataset), "ChestX-ray14", split.train())?;
+//! let loader = Loader::new(Arc::new(source), LoaderConfig::new(224, 16))?;
+//! for batch in loader.batches(epoch_order(split.train(), 42, 0)) {
+//!     let batch = batch?;
+//!     assert_eq!(batch.pixels.len(), batch.indices.len() * 224 * 224);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod csv_file;
+pub mod dataset;
+pub mod image;
+pub mod image_index;
+pub mod labels;
+pub mod loader;
+pub mod nih;
+pub mod order;
+pub mod record;
+pub mod source;
+pub mod split;
+pub mod table;
+mod table_error;
+mod text_file;
+
+pub use dataset::Dataset;
+pub use image::{GrayImage, ImageError, Pixels};
+pub use image_index::{ImageIndex, ImageIndexError};
+pub use labels::{LabelError, LabelSet};
+pub use loader::{Batches, ImageBatch, LoadError, Loader, LoaderConfig, LoaderStatistics};
+pub use nih::{BoundingBox, ChestXray14, ImageList, OfficialLists, Pathology};
+pub use order::epoch_order;
+pub use record::{LabelValue, Record, Sex, View};
+pub use source::{ImageSource, SourceError};
+pub use split::{Side, Split, SplitError, SplitReport};
+pub use table_error::TableError;

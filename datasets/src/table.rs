@@ -1,0 +1,254 @@
+//! Any table `image,patient,<label>...`, such as CheXpert's once it has a column of patients. It
+//! may not depend on NIH's tables.
+
+use std::path::Path;
+
+use crate::csv_file::{Column, CsvFile, Row};
+use crate::dataset::Dataset;
+use crate::labels::LabelSet;
+use crate::record::{LabelValue, Record};
+use crate::table_error::TableError;
+use crate::text_file;
+
+impl Dataset {
+    /// Reads a table in CSV with the columns `image`, `patient` and one for each label.
+    ///
+    /// Columns are found by name. Without `labels` every column but `image` and `patient` is a
+    /// label, in the order of the table; with it those columns are taken, in the set's order.
+    ///
+    /// A cell is 1, 0, -1 ([`LabelValue::Uncertain`]) or empty ([`LabelValue::Missing`]); the
+    /// spellings `1.0`, `0.0` and `-1.0` of pandas count as well. An image may be named with folders,
+    /// relative to the table's folder.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("table.csv");
+    /// use chest_datasets::{Dataset, LabelValue};
+    ///
+    /// std::fs::write(&path, "image,patient,Edema,Mass\nscans/1.png,anna,1.0,\n")?;
+    /// let dataset = Dataset::from_csv(&path, None)?;
+    /// assert_eq!(dataset.labels().to_string(), "Edema, Mass");
+    /// assert_eq!(
+    ///     *dataset.records()[0].labels,
+    ///     [LabelValue::Positive, LabelValue::Missing]
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or is empty; a missing column; any other value; a row that ends
+    /// early; an image named twice. Each error names the file, and the row where there is one.
+    pub fn from_csv(path: impl AsRef<Path>, labels: Option<LabelSet>) -> Result<Self, TableError> {
+        let path = path.as_ref();
+        read(path, &text_file::read(path)?, labels)
+    }
+}
+
+fn read(path: &Path, text: &str, labels: Option<LabelSet>) -> Result<Dataset, TableError> {
+    let csv = CsvFile::new(path, text)?;
+    let image = csv.column("image")?;
+    let patient = csv.column("patient")?;
+    let labels = match labels {
+        Some(labels) => labels,
+        None => {
+            let others = csv.header().iter();
+            LabelSet::new(others.filter(|name| **name != image.name && **name != patient.name))
+                .map_err(|source| TableError::Labels {
+                    path: path.to_owned(),
+                    source,
+                })?
+        }
+    };
+    let columns: Vec<Column> = labels
+        .names()
+        .iter()
+        .map(|name| csv.column(name))
+        .collect::<Result<_, _>>()?;
+    let records = csv.rows(|row| {
+        let values: Box<[LabelValue]> = columns
+            .iter()
+            .map(|column| value(row, column))
+            .collect::<Result<_, _>>()?;
+        Ok(Record::new(
+            row.filled_cell(&image)?,
+            row.filled_cell(&patient)?,
+            values,
+            row.number(),
+        ))
+    })?;
+    Dataset::new(path, labels, records)
+}
+
+fn value(row: Row<'_>, column: &Column) -> Result<LabelValue, TableError> {
+    match row.cell(column)? {
+        "1" | "1.0" => Ok(LabelValue::Positive),
+        "0" | "0.0" => Ok(LabelValue::Negative),
+        "-1" | "-1.0" => Ok(LabelValue::Uncertain),
+        "" => Ok(LabelValue::Missing),
+        other => Err(row.refuse(column, other, "1, 0, -1 (uncertain) or empty (missing)")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn dataset(content: &[u8], labels: Option<&[&str]>) -> Result<Dataset, TableError> {
+        let labels = labels.map(|names| LabelSet::new(names.iter().copied()).unwrap());
+        let path = Path::new("t.csv");
+        read(path, &text_file::decode(path, content.to_vec())?, labels)
+    }
+
+    fn message(content: &[u8]) -> String {
+        dataset(content, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_column_but_image_and_patient_is_a_label() {
+        let dataset = dataset(
+            b"Mass,image,Edema,patient\n1,a/b.png,,p 1\n-1.0,c.png,0.0,2\n",
+            None,
+        )
+        .unwrap();
+        assert_eq!(dataset.labels().names(), ["Mass", "Edema"]);
+        assert_eq!(
+            dataset.records(),
+            [
+                Record::new(
+                    "a/b.png",
+                    "p 1",
+                    [LabelValue::Positive, LabelValue::Missing],
+                    2
+                ),
+                Record::new(
+                    "c.png",
+                    "2",
+                    [LabelValue::Uncertain, LabelValue::Negative],
+                    3
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_label_set_takes_its_columns_in_its_order() {
+        let table = b"image,patient,Age,Edema,Mass\na,1,61,0,1\n";
+        let dataset = dataset(table, Some(&["Mass", "Edema"])).unwrap();
+        assert_eq!(
+            *dataset.records()[0].labels,
+            [LabelValue::Positive, LabelValue::Negative]
+        );
+    }
+
+    #[test]
+    fn missing_columns_are_named_with_those_that_are_there() {
+        let error = dataset(b"image,patient,Edema\na,1,0\n", Some(&["Mass"])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "t.csv: there is no column \"Mass\"; the columns are [\"image\", \"patient\", \"Edema\"]"
+        );
+        assert_eq!(
+            message(b"Path,patient,Edema\na,1,0\n"),
+            "t.csv: there is no column \"image\"; the columns are [\"Path\", \"patient\", \"Edema\"]"
+        );
+    }
+
+    #[test]
+    fn other_values_are_refused_with_row_and_column() {
+        assert_eq!(
+            message(b"image,patient,Edema\na,1,0\nb,1,2\n"),
+            "t.csv, row 3, column \"Edema\": \"2\" is not 1, 0, -1 (uncertain) or empty (missing)"
+        );
+        assert_eq!(
+            message(b"image,patient,Edema\r\na,1,0\r\n\r\nb,1,\"yes\nno\"\r\n"),
+            "t.csv, row 4, column \"Edema\": \"yes\\nno\" is not 1, 0, -1 (uncertain) or empty (missing)"
+        );
+        assert_eq!(
+            message(b"image,patient,Edema\n ,1,0\n"),
+            "t.csv, row 2, column \"image\": \"\" is not filled: give it a value"
+        );
+    }
+
+    #[test]
+    fn damaged_tables_are_refused() {
+        assert_eq!(
+            message(b""),
+            "t.csv: the file is empty: download or write it again"
+        );
+        assert_eq!(
+            message(b"\n\r\n"),
+            "t.csv: the file is empty: download or write it again"
+        );
+        assert_eq!(
+            message(b"image,patient,Edema\n"),
+            "t.csv: there is a header but no row: download or write the file again"
+        );
+        assert_eq!(
+            message(b"image,patient,Edema\na,1,0\nb,1\n"),
+            "t.csv, row 3: the row ends before the column \"Edema\": complete it or remove it"
+        );
+        assert_eq!(
+            message(b"image,patient,Edema\na,1,0\nb,\xff,0\n"),
+            "t.csv, row 3: this is not UTF-8: save the file as UTF-8 text"
+        );
+        assert_eq!(
+            message(b"\xff\xfei\0m\0a\0g\0e\0\n\0"),
+            "t.csv, row 1: this is not UTF-8: save the file as UTF-8 text"
+        );
+        assert_eq!(
+            message(b"image,patient\na,1\n"),
+            "t.csv: a label set needs at least one label, and none is given"
+        );
+        assert_eq!(
+            message(b"image,patient,Mass,Mass\na,1,0,0\n"),
+            "t.csv: the label \"Mass\" is given twice, as number 1 and 2: remove one"
+        );
+        assert_eq!(
+            message(b"image,patient,Mass\na,1,0\nb,1,0\na,2,0\n"),
+            "t.csv: the image \"a\" is in row 2 and in row 4: remove one of them"
+        );
+    }
+
+    #[test]
+    fn files_that_are_none_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Dataset::from_csv(folder.path(), None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{}: this is a folder: name the file itself",
+                folder.path().display()
+            )
+        );
+        let absent = folder.path().join("absent.csv");
+        let error = Dataset::from_csv(&absent, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{}: cannot be read: No such file or directory (os error 2)",
+                absent.display()
+            )
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert!(dataset(b"\xef\xbb\xbfimage,patient,Edema\na,1,0\n", None).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = dataset(&bytes, None);
+            let mut table = b"image,patient,Edema\n".to_vec();
+            table.extend(bytes);
+            if let Err(error) = dataset(&table, None) {
+                prop_assert!(!error.to_string().contains('\n'));
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What can be wrong with a table or a list.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::labels::LabelError;
+
+/// What can be wrong with a table or a list. Each names the file, and the row where there is one:
+/// a line of the file, counted from 1.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// The file cannot be opened or read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A folder where a file is wanted.
+    #[error("{}: this is a folder: name the file itself", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file has no byte, or nothing but blanks.
+    #[error("{}: the file is empty: download or write it again", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has a header and nothing else.
+    #[error("{}: there is a header but no row: download or write the file again", path.display())]
+    NoRows {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not text in UTF-8.
+    #[error("{}, row {row}: this is not UTF-8: save the file as UTF-8 text", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+    },
+    /// A column is not in the header.
+    #[error("{}: there is no column {column:?}; the columns are {found:?}", path.display())]
+    MissingColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The columns that are there.
+        found: Vec<String>,
+    },
+    /// A row ends before a column.
+    #[error("{}, row {row}: the row ends before the column {column:?}: complete it or remove it", path.display())]
+    ShortRow {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+        /// The column.
+        column: String,
+    },
+    /// A cell holds what its column does not allow.
+    #[error("{}, row {row}, column {column:?}: {value:?} is not {expected}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The cell.
+        value: String,
+        /// What the column allows.
+        expected: String,
+    },
+    /// The columns do not make a set of labels.
+    #[error("{}: {source}", path.display())]
+    Labels {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: LabelError,
+    },
+    /// A record does not have one value for each label.
+    #[error("{}, row {row}: {found} label values for {expected} labels: give one for each", path.display())]
+    LabelCount {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+        /// The number of values.
+        found: usize,
+        /// The number of labels.
+        expected: usize,
+    },
+    /// Two rows name one image.
+    #[error("{}: the image {image:?} is in row {first} and in row {second}: remove one of them", path.display())]
+    DuplicateImage {
+        /// The file.
+        path: PathBuf,
+        /// The image.
+        image: String,
+        /// The first row.
+        first: u64,
+        /// The second row.
+        second: u64,
+    },
+    /// One of a set of files is there and another is not.
+    #[error("{}: the file is missing beside {}: the two belong together", path.display(), present.display())]
+    MissingPartner {
+        /// The file that is missing.
+        path: PathBuf,
+        /// The file that is there.
+        present: PathBuf,
+    },
+}
