@@ -1,0 +1,12 @@
+//! Training of any Burn model, on one process or many.
+//!
+//! [`train`] owns the one training loop of the project. It knows no model: a model brings its
+//! forward and backward pass as burn-train's [`TrainStep`](burn::train::TrainStep) and
+//! [`InferenceStep`](burn::train::InferenceStep), and the loop reads the loss of each step
+//! through [`StepOutput`](train::StepOutput). What differs between one process and many is a
+//! [`Replica`](train::Replica), the only seam for distribution.
+//!
+//! May use `burn-dist-core`; may know neither a model nor a data set.
+
+pub mod progress;
+pub mod train;

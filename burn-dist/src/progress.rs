@@ -1,0 +1,102 @@
+//! Progress of anything that takes longer than two seconds: a bar on a terminal, plain lines
+//! where there is none (a log file, a batch job).
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Time between two plain lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Progress over a known number of items, on standard error.
+///
+/// ```
+/// use burn_dist::progress::Progress;
+/// let mut progress = Progress::new("test", 128, "images");
+/// progress.set(64);
+/// progress.finish("loss 0.1");
+/// ```
+#[derive(Debug)]
+pub struct Progress {
+    label: String,
+    unit: &'static str,
+    total: usize,
+    position: usize,
+    started: Instant,
+    line_due: Instant,
+    note: String,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Starts at zero of `total` items, counted in `unit`.
+    pub fn new(label: impl Into<String>, total: usize, unit: &'static str) -> Self {
+        let label = label.into();
+        let now = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template(
+                "{prefix:16} {bar:30} {pos:>6}/{len} {elapsed_precise} eta {eta} {msg}",
+            );
+            let bar = ProgressBar::new(total as u64);
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_prefix(label.clone());
+            bar
+        });
+        Self {
+            label,
+            unit,
+            total,
+            position: 0,
+            started: now,
+            line_due: now + LINE_INTERVAL,
+            note: String::new(),
+            bar,
+        }
+    }
+
+    /// Text behind the bar, such as the loss so far.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.note = note.into();
+    }
+
+    /// `position` items are done.
+    pub fn set(&mut self, position: usize) {
+        self.position = position;
+        let note = self.status();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(note);
+                bar.set_position(position as u64);
+            }
+            None if Instant::now() >= self.line_due => {
+                self.line_due = Instant::now() + LINE_INTERVAL;
+                eprintln!("{}: {position}/{} {note}", self.label, self.total);
+            }
+            None => {}
+        }
+    }
+
+    /// Ends with one plain line that stays.
+    pub fn finish(self, summary: &str) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        eprintln!(
+            "{}: {} {} in {:.1} s ({:.1}/s) {summary}",
+            self.label,
+            self.position,
+            self.unit,
+            self.started.elapsed().as_secs_f64(),
+            self.rate()
+        );
+    }
+
+    fn status(&self) -> String {
+        format!("{:.1} {}/s {}", self.rate(), self.unit, self.note)
+    }
+
+    fn rate(&self) -> f64 {
+        self.position as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+    }
+}

@@ -1,0 +1,43 @@
+//! What the crate of a model does at the end of an epoch.
+
+use burn::train::{InferenceStep, LearnerModel};
+use serde::{Deserialize, Serialize};
+
+/// Figures of an epoch, over all replicas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochSummary {
+    /// Epoch, from 1.
+    pub epoch: usize,
+    /// Steps since the start of training.
+    pub steps: usize,
+    /// Mean training loss by sample.
+    pub training_loss: f64,
+    /// Mean validation loss by sample.
+    pub validation_loss: f64,
+    /// Learning rate of the epoch.
+    pub learning_rate: f64,
+    /// Training samples seen in the epoch.
+    pub samples: usize,
+    /// Seconds spent in training steps and in waiting for their data.
+    pub seconds: f64,
+    /// Whether the validation loss is the lowest so far.
+    pub best: bool,
+}
+
+/// Follows a run: collects validation outputs and keeps what an epoch leaves behind (weights,
+/// tables). Errors end the run.
+pub trait Observer<M: LearnerModel>: Send {
+    /// A validation batch was computed.
+    ///
+    /// # Errors
+    ///
+    /// A message that names what failed.
+    fn validated(&mut self, output: &<M as InferenceStep>::Output) -> Result<(), String>;
+
+    /// An epoch ended; `model` holds its weights. Called on the main replica only.
+    ///
+    /// # Errors
+    ///
+    /// A message that names what failed.
+    fn epoch_ended(&mut self, summary: &EpochSummary, model: &M) -> Result<(), String>;
+}

@@ -1,0 +1,447 @@
+//! The training loop on a small model: against burn-train's own loop, and at its edges.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use burn::data::dataloader::{DataLoader, DataLoaderBuilder, batcher::Batcher};
+use burn::data::dataset::InMemDataset;
+use burn::module::Module;
+use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+use burn::optim::{AdamConfig, GradientsParams};
+use burn::tensor::{Device, ExecutionError, Tensor, activation::relu};
+use burn::train::logger::InMemoryMetricLogger;
+use burn::train::metric::{Adaptor, ItemLazy, LossInput, LossMetric};
+use burn::train::{
+    InferenceStep, Interrupter, Learner, SupervisedTraining, TrainOutput, TrainStep,
+    TrainingStrategy,
+};
+use burn_dist::train::{
+    EpochClock, EpochSummary, LocalReplica, Observer, Plateau, Replica, ReplicaError,
+    SharedLearningRate, StepOutput, TrainError, Trained, Training, TrainingLoop,
+};
+
+#[derive(Module, Debug)]
+struct Net {
+    first: Linear,
+    norm: BatchNorm,
+    second: Linear,
+}
+
+#[derive(Clone, Debug)]
+struct Rows {
+    inputs: Tensor<2>,
+    targets: Tensor<2>,
+    names: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Output {
+    loss: Tensor<1>,
+    names: Vec<String>,
+}
+
+impl Net {
+    fn new(device: &Device) -> Self {
+        device.seed(11);
+        Self {
+            first: LinearConfig::new(4, 16).init(device),
+            norm: BatchNormConfig::new(16).init(device),
+            second: LinearConfig::new(16, 1).init(device),
+        }
+    }
+
+    fn run(&self, rows: Rows) -> Output {
+        let hidden = relu(self.norm.forward(self.first.forward(rows.inputs)));
+        let error = self.second.forward(hidden) - rows.targets;
+        Output {
+            loss: error.powi_scalar(2).mean(),
+            names: rows.names,
+        }
+    }
+}
+
+impl TrainStep for Net {
+    type Input = Rows;
+    type Output = Output;
+
+    fn step(&self, rows: Rows) -> TrainOutput<Output> {
+        let output = self.run(rows);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for Net {
+    type Input = Rows;
+    type Output = Output;
+
+    fn step(&self, rows: Rows) -> Output {
+        self.run(rows)
+    }
+}
+
+impl StepOutput for Output {
+    fn loss(&self) -> Tensor<1> {
+        self.loss.clone()
+    }
+
+    fn samples(&self) -> usize {
+        self.names.len()
+    }
+
+    fn names(&self) -> String {
+        self.names.join(", ")
+    }
+}
+
+impl ItemLazy for Output {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        Ok(Self {
+            loss: self.loss.without_autodiff(),
+            ..self
+        })
+    }
+}
+
+impl Adaptor<LossInput> for Output {
+    fn adapt(&self) -> LossInput {
+        LossInput::new(self.loss.clone())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    name: String,
+    values: [f32; 5],
+}
+
+struct Batches;
+
+impl Batcher<Row, Rows> for Batches {
+    fn batch(&self, rows: Vec<Row>, device: &Device) -> Rows {
+        let values: Vec<f32> = rows.iter().flat_map(|row| row.values).collect();
+        let all = Tensor::<1>::from_floats(values.as_slice(), device).reshape([rows.len(), 5]);
+        Rows {
+            inputs: all.clone().narrow(1, 0, 4),
+            targets: all.narrow(1, 4, 1),
+            names: rows.into_iter().map(|row| row.name).collect(),
+        }
+    }
+}
+
+fn rows(count: usize) -> Vec<Row> {
+    (0..count)
+        .map(|row| Row {
+            name: format!("row-{row}"),
+            values: std::array::from_fn(|column| ((row * 5 + column) as f32 * 0.7).sin()),
+        })
+        .collect()
+}
+
+fn loader(rows: Vec<Row>) -> Arc<dyn DataLoader<Rows>> {
+    DataLoaderBuilder::new(Batches)
+        .batch_size(8)
+        .build(InMemDataset::new(rows))
+}
+
+/// Counts what the loop tells it.
+#[derive(Clone, Default)]
+struct Notes {
+    validated: Arc<AtomicUsize>,
+    epochs: Arc<Mutex<Vec<EpochSummary>>>,
+    fail_in_epoch: Option<usize>,
+}
+
+impl Observer<Net> for Notes {
+    fn validated(&mut self, output: &Output) -> Result<(), String> {
+        self.validated
+            .fetch_add(output.samples(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn epoch_ended(&mut self, summary: &EpochSummary, _model: &Net) -> Result<(), String> {
+        self.epochs.lock().unwrap().push(summary.clone());
+        match self.fail_in_epoch {
+            Some(epoch) if epoch == summary.epoch => Err("the disk is full".to_string()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn state(model: &Net) -> Vec<f32> {
+    [
+        model.first.weight.val().into_data(),
+        model.second.weight.val().into_data(),
+        model.norm.running_mean.value().into_data(),
+        model.norm.running_var.value().into_data(),
+    ]
+    .into_iter()
+    .flat_map(|data| data.try_to_vec::<f32>().unwrap())
+    .collect()
+}
+
+fn training(folder: &tempfile::TempDir) -> Training<Net> {
+    Training::new(folder.path(), Device::flex(), 1e-2).epochs(3)
+}
+
+fn launch(
+    training: Training<Net>,
+    observer: Notes,
+    rows_of_training: Vec<Row>,
+) -> Result<Trained<Net>, TrainError> {
+    training.launch(
+        Net::new(&Device::flex()),
+        AdamConfig::new().init(),
+        loader(rows_of_training),
+        loader(rows(20)),
+        observer,
+    )
+}
+
+/// burn-train's own single-device loop is the independent reference: same weights and running
+/// statistics to the last bit, without and with accumulation.
+#[test]
+fn equals_burn_trains_own_loop() {
+    for accumulation in [None, Some(3)] {
+        let run = |strategy: Option<TrainingLoop<Net>>, rate: SharedLearningRate| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut training =
+                SupervisedTraining::<Net>::new(folder.path(), loader(rows(50)), loader(rows(20)))
+                    .metric_train_numeric(LossMetric::new())
+                    .metric_valid_numeric(LossMetric::new())
+                    .num_epochs(3)
+                    .with_metric_logger(InMemoryMetricLogger::new())
+                    .with_application_logger(None);
+            if let Some(accumulation) = accumulation {
+                training = training.grads_accumulation(accumulation);
+            }
+            if let Some(strategy) = strategy {
+                training =
+                    training.with_training_strategy(TrainingStrategy::Custom(Arc::new(strategy)));
+            }
+            let model = Net::new(&Device::flex()).train();
+            let learner = Learner::new(model, AdamConfig::new().init(), rate);
+            state(&training.launch(learner).model)
+        };
+        let rate = || SharedLearningRate::new(1e-2);
+        let shared = rate();
+        let ours = TrainingLoop::new(
+            Device::flex().autodiff(),
+            shared.clone(),
+            Arc::new(LocalReplica),
+            Box::new(Notes::default()),
+            EpochClock::default(),
+        );
+        assert_eq!(
+            run(Some(ours), shared),
+            run(None, rate()),
+            "{accumulation:?}"
+        );
+    }
+}
+
+#[test]
+fn every_epoch_is_summed_over_all_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = Notes::default();
+    let clock = EpochClock::default();
+    let trained = launch(
+        training(&folder).clock(clock.clone()),
+        notes.clone(),
+        rows(50),
+    )
+    .unwrap();
+    assert_eq!(trained.epochs, *notes.epochs.lock().unwrap());
+    assert_eq!(trained.epochs.len(), 3);
+    assert_eq!(clock.epoch(), 3);
+    assert_eq!(notes.validated.load(Ordering::Relaxed), 3 * 20);
+    let last = trained.epochs.last().unwrap();
+    assert_eq!((last.epoch, last.steps, last.samples), (3, 21, 50));
+    assert!(last.training_loss < trained.epochs[0].training_loss);
+    let mut best = f64::INFINITY;
+    for epoch in &trained.epochs {
+        assert_eq!(epoch.best, epoch.validation_loss < best);
+        best = best.min(epoch.validation_loss);
+    }
+    assert!(folder.path().join("checkpoints/model-3.bpk").is_file());
+}
+
+/// The validation loss of the last epoch is that of the model that comes back.
+#[test]
+fn validation_loss_is_the_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = launch(training(&folder), Notes::default(), rows(50)).unwrap();
+    let batch = Batches.batch(rows(20), &Device::flex());
+    let loss: f64 = trained.model.run(batch).loss.into_scalar::<f32>().into();
+    let reported = trained.epochs.last().unwrap().validation_loss;
+    // A mean of batches of 8, 8 and 4, weighted by their size, in f32.
+    assert!((loss - reported).abs() < 1e-6, "{loss} {reported}");
+}
+
+#[test]
+fn max_steps_end_training_in_the_middle_of_an_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = launch(
+        training(&folder).max_steps(Some(9)),
+        Notes::default(),
+        rows(50),
+    )
+    .unwrap();
+    let steps: Vec<usize> = trained.epochs.iter().map(|epoch| epoch.steps).collect();
+    assert_eq!(steps, [7, 9]);
+    assert_eq!(trained.epochs[1].samples, 16);
+}
+
+#[test]
+fn a_stalled_validation_loss_divides_the_learning_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    // An improvement has to be by all of the best value: every epoch after the first stalls.
+    let mut plateau = Plateau::new(0.1, 0);
+    plateau.threshold = 1.0;
+    let trained = launch(
+        training(&folder).plateau(plateau),
+        Notes::default(),
+        rows(50),
+    )
+    .unwrap();
+    let rates: Vec<f64> = trained
+        .epochs
+        .iter()
+        .map(|epoch| epoch.learning_rate)
+        .collect();
+    assert_eq!(rates[..2], [1e-2, 1e-2]);
+    assert!((rates[2] - 1e-3).abs() < 1e-12);
+}
+
+#[test]
+fn a_loss_that_is_no_number_names_batch_and_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = rows(50);
+    rows[12].values[4] = f32::NAN;
+    let notes = Notes::default();
+    let error = launch(training(&folder), notes.clone(), rows).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("the training loss is NaN in epoch 1, batch 2 (row-8, "),
+        "{text}"
+    );
+    assert!(text.contains("row-12"), "{text}");
+    assert!(notes.epochs.lock().unwrap().is_empty());
+}
+
+#[test]
+fn an_observer_that_fails_ends_the_run_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = Notes {
+        fail_in_epoch: Some(2),
+        ..Notes::default()
+    };
+    let error = launch(training(&folder), notes.clone(), rows(50)).unwrap_err();
+    assert_eq!(error.to_string(), "the disk is full");
+    assert_eq!(notes.epochs.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn no_data_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = launch(training(&folder), Notes::default(), Vec::new()).unwrap_err();
+    assert!(
+        matches!(error, TrainError::NoData { phase: "training" }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stop_that_was_asked_for_ends_after_the_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let interrupter = Interrupter::new();
+    interrupter.stop(None);
+    let notes = Notes::default();
+    let trained = launch(
+        training(&folder).interrupter(interrupter),
+        notes.clone(),
+        rows(50),
+    );
+    let trained = trained.unwrap();
+    assert!(trained.stopped);
+    assert!(trained.epochs.is_empty());
+    assert_eq!(notes.validated.load(Ordering::Relaxed), 0);
+}
+
+/// A second replica in the same place: doubles sums, counts calls, wants to stop after two steps.
+#[derive(Default)]
+struct Pair {
+    gates: AtomicUsize,
+    reductions: AtomicUsize,
+}
+
+impl Replica<Net> for Pair {
+    fn gate(&self, model: Net) -> Net {
+        self.gates.fetch_add(1, Ordering::Relaxed);
+        model
+    }
+
+    fn reduce(&self, _: &Net, gradients: GradientsParams) -> Result<GradientsParams, ReplicaError> {
+        self.reductions.fetch_add(1, Ordering::Relaxed);
+        Ok(gradients)
+    }
+
+    fn sum(&self, values: &mut [f64]) -> Result<(), ReplicaError> {
+        values.iter_mut().for_each(|value| *value *= 2.0);
+        Ok(())
+    }
+
+    fn agree(&self, stop: bool) -> Result<bool, ReplicaError> {
+        Ok(stop || self.reductions.load(Ordering::Relaxed) == 9)
+    }
+
+    fn is_main(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_replica_takes_part_in_every_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Arc::new(Pair::default());
+    let notes = Notes::default();
+    let trained = launch(
+        training(&folder).replica(pair.clone()),
+        notes.clone(),
+        rows(50),
+    );
+    let trained = trained.unwrap();
+    assert!(trained.stopped);
+    assert_eq!(pair.gates.load(Ordering::Relaxed), 9);
+    assert_eq!(pair.reductions.load(Ordering::Relaxed), 9);
+    assert_eq!(trained.epochs.len(), 1);
+    assert_eq!(trained.epochs[0].samples, 100);
+    // Only the main replica writes.
+    assert!(notes.epochs.lock().unwrap().is_empty());
+    assert!(!folder.path().join("checkpoints/model-1.bpk").exists());
+}
+
+struct LostPeer;
+
+impl Replica<Net> for LostPeer {
+    fn reduce(&self, _: &Net, _: GradientsParams) -> Result<GradientsParams, ReplicaError> {
+        Err(ReplicaError {
+            rank: 3,
+            reason: "the connection was closed".to_string(),
+        })
+    }
+}
+
+#[test]
+fn a_lost_replica_ends_the_run_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = launch(
+        training(&folder).replica(Arc::new(LostPeer)),
+        Notes::default(),
+        rows(50),
+    );
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "rank 3: the connection was closed"
+    );
+}
