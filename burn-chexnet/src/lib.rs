@@ -1,0 +1,48 @@
+//! CheXNet on Burn: DenseNet-121 as a multi-label classifier of the 14 pathologies of
+//! NIH ChestX-ray14 (Rajpurkar et al., arXiv 1711.05225).
+//!
+//! The rooms, in the order in which they may use each other:
+//!
+//! | room | feature | what it is |
+//! |---|---|---|
+//! | [`norm`] | | batch normalisation that stores what PyTorch stores |
+//! | [`model`] | | DenseNet-121/161/169/201 and ResNet-50; logits, feature map, classifier weights |
+//! | [`explain`] | | class activation maps |
+//! | [`loss`] | | binary cross-entropy on logits, weighted and masked |
+//! | [`metrics`] | | AUROC with confidence intervals, on plain slices |
+//! | [`Preprocessing`] | | how 8-bit grey pixels become the model's input |
+//! | `weights` | `weights` | safetensors with torchvision's key names, and their metadata |
+//! | `train` | `train` | a training run: data, loop, results, figures |
+//!
+//! Features: `flex` (default) is Burn's CPU backend; `weights` (default) reads and writes
+//! weights; `train` adds the data sets, the training loop, CSV and plots, which a program that
+//! only embeds the model does not need.
+//!
+//! ```
+//! use burn::tensor::Device;
+//! use burn_chexnet::model::{Classifier, DenseNetConfig, probabilities};
+//! use burn_chexnet::Preprocessing;
+//!
+//! # fn main() -> Result<(), burn_chexnet::PreprocessingError> {
+//! let device = Device::flex();
+//! let model = DenseNetConfig::densenet121().init(&device);
+//! let grey = vec![128u8; 64 * 64];
+//! let images = Preprocessing::imagenet(64, 3)?.tensor(&grey, &device)?;
+//! let probabilities = probabilities(model.logits(images));
+//! assert_eq!(probabilities.dims(), [1, 14]);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod explain;
+pub mod loss;
+pub mod metrics;
+pub mod model;
+pub mod norm;
+mod preprocessing;
+#[cfg(feature = "train")]
+pub mod train;
+#[cfg(feature = "weights")]
+pub mod weights;
+
+pub use preprocessing::{Preprocessing, PreprocessingError};

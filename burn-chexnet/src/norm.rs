@@ -1,0 +1,190 @@
+//! Batch normalisation as PyTorch computes and stores it.
+//!
+//! Burn's own layer keeps the *biased* batch variance in its running statistics; PyTorch keeps
+//! the *unbiased* one. Weights that travel between the two only agree in evaluation when the
+//! stored statistics mean the same, so the model uses this layer. It stands on Burn's operations
+//! alone and may not know the model; faster kernels slot in under [`BatchNorm::forward`].
+
+use burn::module::{Flag, Module, Param, RunningState};
+use burn::tensor::module::{batch_norm, batch_norm_train};
+use burn::tensor::{Device, Tensor};
+
+/// Momentum of the running statistics, PyTorch's default.
+pub const MOMENTUM: f64 = 0.1;
+/// Added to the variance, PyTorch's default.
+pub const EPSILON: f64 = 1e-5;
+
+/// Batch normalisation over the channels of `[batch, channels, height, width]`
+/// (Ioffe and Szegedy, arXiv 1502.03167).
+///
+/// On an autodiff device with `training` enabled it normalises with the statistics of the batch
+/// and moves the running ones towards them; otherwise it normalises with the running ones.
+/// `weight`, `bias`, `running_mean` and `running_var` carry PyTorch's names.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_chexnet::norm::BatchNorm;
+///
+/// let device = Device::flex();
+/// let norm = BatchNorm::new(8, &device);
+/// let output = norm.forward(Tensor::<4>::ones([2, 8, 4, 4], &device));
+/// assert_eq!(output.dims(), [2, 8, 4, 4]);
+/// ```
+#[derive(Module, Debug)]
+pub struct BatchNorm {
+    /// Scale, `[channels]`, one at the start.
+    pub weight: Param<Tensor<1>>,
+    /// Shift, `[channels]`, zero at the start.
+    pub bias: Param<Tensor<1>>,
+    /// Whether the layer takes part in training; disabled by freezing it.
+    pub training: Param<Flag>,
+    /// Running mean, `[channels]`.
+    pub running_mean: RunningState<Tensor<1>>,
+    /// Running **unbiased** variance, `[channels]`.
+    pub running_var: RunningState<Tensor<1>>,
+    /// Share of the batch in each update of the running statistics.
+    pub momentum: f64,
+    /// Added to the variance before the square root.
+    pub epsilon: f64,
+}
+
+impl BatchNorm {
+    /// A layer over `channels` channels with PyTorch's defaults.
+    pub fn new(channels: usize, device: &Device) -> Self {
+        Self {
+            weight: Param::from_tensor(Tensor::ones([channels], device)),
+            bias: Param::from_tensor(Tensor::zeros([channels], device)),
+            training: Param::from_bool(true),
+            running_mean: RunningState::new(Tensor::zeros([channels], device)),
+            running_var: RunningState::new(Tensor::ones([channels], device)),
+            momentum: MOMENTUM,
+            epsilon: EPSILON,
+        }
+    }
+
+    /// Normalises `input`, `[batch, channels, height, width]`; the shape is kept.
+    ///
+    /// A batch with a single value per channel has no unbiased variance; its mean is still
+    /// learnt and the running variance stays as it is. (PyTorch refuses such a batch.)
+    ///
+    /// # Panics
+    ///
+    /// If the second axis is not the number of channels of the layer.
+    pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
+        if input.device().is_autodiff() && self.training.is_enabled() {
+            self.forward_training(input)
+        } else {
+            batch_norm(
+                input,
+                self.weight.val(),
+                self.bias.val(),
+                self.running_mean.value(),
+                self.running_var.value(),
+                self.epsilon,
+            )
+        }
+    }
+
+    fn forward_training(&self, input: Tensor<4>) -> Tensor<4> {
+        let [batch, _, height, width] = input.dims();
+        let values = batch * height * width;
+        let result = batch_norm_train(input, self.weight.val(), self.bias.val(), self.epsilon);
+
+        update(&self.running_mean, result.mean, self.momentum);
+        if values > 1 {
+            let unbiased = values as f64 / (values - 1) as f64;
+            update(
+                &self.running_var,
+                result.variance.mul_scalar(unbiased),
+                self.momentum,
+            );
+        }
+        result.output
+    }
+}
+
+/// `state ← (1 − momentum) · state + momentum · batch`.
+fn update(state: &RunningState<Tensor<1>>, batch: Tensor<1>, momentum: f64) {
+    let moved = state
+        .value_sync()
+        .mul_scalar(1.0 - momentum)
+        .add(batch.detach().mul_scalar(momentum));
+    state.update(moved.detach());
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use burn::tensor::TensorData;
+
+    /// Two images of one channel, 2×1 pixels: 1, 3, 5, 7. Mean 4, biased variance 5,
+    /// unbiased 20/3 (closed form, and what torch.nn.BatchNorm2d stores).
+    fn input(device: &Device) -> Tensor<4> {
+        Tensor::from_data(
+            TensorData::new(vec![1.0f32, 3.0, 5.0, 7.0], [2, 1, 2, 1]),
+            device,
+        )
+    }
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_to_vec().unwrap()
+    }
+
+    fn assert_close(found: Vec<f32>, expected: [f32; 4]) {
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn running_variance_is_unbiased() {
+        let device = Device::flex().autodiff();
+        let norm = BatchNorm::new(1, &device);
+        norm.forward(input(&device));
+        let mean = values(norm.running_mean.value_sync())[0];
+        assert!((mean - 0.4).abs() < 1e-6, "{mean}");
+        let variance = values(norm.running_var.value_sync())[0];
+        assert!(
+            (variance - (0.9 + 0.1 * 20.0 / 3.0)).abs() < 1e-6,
+            "{variance}"
+        );
+    }
+
+    #[test]
+    fn training_output_is_normalised_with_the_biased_variance() {
+        let device = Device::flex().autodiff();
+        let output = BatchNorm::new(1, &device).forward(input(&device));
+        let deviation = (5.0f32 + EPSILON as f32).sqrt();
+        assert_close(
+            values(output),
+            [-3.0, -1.0, 1.0, 3.0].map(|v| v / deviation),
+        );
+    }
+
+    #[test]
+    fn evaluation_uses_and_keeps_the_running_statistics() {
+        let device = Device::flex();
+        let norm = BatchNorm::new(1, &device);
+        let output = norm.forward(input(&device));
+        let scale = 1.0 / (1.0f32 + EPSILON as f32).sqrt();
+        assert_close(values(output), [1.0, 3.0, 5.0, 7.0].map(|v| v * scale));
+        assert_eq!(values(norm.running_mean.value_sync()), [0.0]);
+    }
+
+    #[test]
+    fn frozen_layer_does_not_learn_statistics() {
+        let device = Device::flex().autodiff();
+        let norm = BatchNorm::new(1, &device).freeze();
+        norm.forward(input(&device));
+        assert_eq!(values(norm.running_mean.value_sync()), [0.0]);
+    }
+
+    #[test]
+    fn one_value_per_channel_leaves_a_finite_variance() {
+        let device = Device::flex().autodiff();
+        let norm = BatchNorm::new(1, &device);
+        norm.forward(Tensor::ones([1, 1, 1, 1], &device));
+        assert_eq!(values(norm.running_var.value_sync()), [1.0]);
+    }
+}

@@ -1,0 +1,188 @@
+//! How 8-bit grey pixels become the input of a model. The one place where ImageNet's mean and
+//! deviation stand; saved with the weights, so that who loads them feeds them the same way.
+//!
+//! May not know where pixels come from.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// Mean of ImageNet's red, green and blue on the scale 0 to 1, as torchvision's models expect.
+const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+/// Standard deviation of ImageNet's red, green and blue on the same scale.
+const IMAGENET_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// From `[batch, size, size]` 8-bit grey pixels to `[batch, channels, size, size]`:
+/// each channel is `(pixel / 255 − mean) / deviation`.
+///
+/// The whole X-ray was resized to `image_size` × `image_size` before (bilinear, anti-aliased).
+///
+/// ```
+/// use burn_chexnet::Preprocessing;
+/// let preprocessing = Preprocessing::imagenet(224, 3)?;
+/// let device = burn::tensor::Device::flex();
+/// let images = preprocessing.tensor(&vec![0; 2 * 224 * 224], &device)?;
+/// assert_eq!(images.dims(), [2, 3, 224, 224]);
+/// # Ok::<(), burn_chexnet::PreprocessingError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Preprocessing {
+    /// Height and width of the model's input, pixels.
+    pub image_size: usize,
+    /// Subtracted from each channel on the scale 0 to 1; its length is the number of channels.
+    pub mean: Vec<f32>,
+    /// Each channel is divided by it after the mean.
+    pub deviation: Vec<f32>,
+}
+
+/// Why pixels cannot become an input.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PreprocessingError {
+    /// Not a size that a network with stride 32 can take.
+    #[error("image size {0} is too small: give at least 32 pixels")]
+    ImageSize(usize),
+    /// Neither grey nor three channels.
+    #[error("{0} input channels: give 1 or 3")]
+    Channels(usize),
+    /// Mean and deviation differ in length, or a deviation is not positive.
+    #[error("mean and deviation must be finite, one each per channel, with positive deviations")]
+    Statistics,
+    /// The pixels are no whole number of images.
+    #[error("{pixels} pixels are no whole number of {size}×{size} images")]
+    Pixels {
+        /// Pixels given.
+        pixels: usize,
+        /// Height and width of an image.
+        size: usize,
+    },
+}
+
+impl Preprocessing {
+    /// ImageNet's statistics for 3 channels (grey repeated), their means for 1.
+    ///
+    /// # Errors
+    ///
+    /// If `image_size` is below 32 or `channels` is neither 1 nor 3.
+    pub fn imagenet(image_size: usize, channels: usize) -> Result<Self, PreprocessingError> {
+        let mean_of = |values: [f32; 3]| vec![values.iter().sum::<f32>() / 3.0];
+        let (mean, deviation) = match channels {
+            1 => (mean_of(IMAGENET_MEAN), mean_of(IMAGENET_DEVIATION)),
+            3 => (IMAGENET_MEAN.to_vec(), IMAGENET_DEVIATION.to_vec()),
+            _ => return Err(PreprocessingError::Channels(channels)),
+        };
+        let preprocessing = Self {
+            image_size,
+            mean,
+            deviation,
+        };
+        preprocessing.check()?;
+        Ok(preprocessing)
+    }
+
+    /// Channels of the model's input.
+    pub fn channels(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Whether the values make sense: they may come from a file.
+    ///
+    /// # Errors
+    ///
+    /// If the size is below 32, the channels are neither 1 nor 3, or the statistics are not
+    /// finite with positive deviations.
+    pub fn check(&self) -> Result<(), PreprocessingError> {
+        if self.image_size < 32 {
+            return Err(PreprocessingError::ImageSize(self.image_size));
+        }
+        if self.mean.len() != 1 && self.mean.len() != 3 {
+            return Err(PreprocessingError::Channels(self.mean.len()));
+        }
+        let sound = self.deviation.len() == self.mean.len()
+            && self.mean.iter().all(|mean| mean.is_finite())
+            && self.deviation.iter().all(|d| d.is_finite() && *d > 0.0);
+        sound.then_some(()).ok_or(PreprocessingError::Statistics)
+    }
+
+    /// The input, `[batch, channels, size, size]`, of `pixels`, `[batch, size, size]` row by row.
+    ///
+    /// # Errors
+    ///
+    /// If `pixels` is no whole number of images.
+    pub fn tensor(&self, pixels: &[u8], device: &Device) -> Result<Tensor<4>, PreprocessingError> {
+        let (size, area) = (self.image_size, self.image_size * self.image_size);
+        if area == 0 || !pixels.len().is_multiple_of(area) {
+            return Err(PreprocessingError::Pixels {
+                pixels: pixels.len(),
+                size,
+            });
+        }
+        let tables: Vec<[f32; 256]> = self
+            .mean
+            .iter()
+            .zip(&self.deviation)
+            .map(|(mean, deviation)| {
+                std::array::from_fn(|pixel| (pixel as f32 / 255.0 - mean) / deviation)
+            })
+            .collect();
+        let mut values = Vec::with_capacity(pixels.len() * tables.len());
+        for image in pixels.chunks_exact(area) {
+            for table in &tables {
+                values.extend(image.iter().map(|&pixel| table[usize::from(pixel)]));
+            }
+        }
+        let shape = [pixels.len() / area, tables.len(), size, size];
+        Ok(Tensor::from_data(TensorData::new(values, shape), device))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_channel_is_normalised_once() {
+        let preprocessing = Preprocessing::imagenet(32, 3).unwrap();
+        let mut pixels = vec![0u8; 2 * 32 * 32];
+        pixels[0] = 255;
+        pixels[32 * 32] = 51;
+        let values = preprocessing
+            .tensor(&pixels, &Device::flex())
+            .unwrap()
+            .into_data()
+            .try_to_vec::<f32>()
+            .unwrap();
+        let area = 32 * 32;
+        // torchvision: Normalize(mean, std)(ToTensor()(image)) of white, then of 51/255 = 0.2.
+        let white = [2.248_908_3, 2.428_571_5, 2.64];
+        for channel in 0..3 {
+            assert!((values[channel * area] - white[channel]).abs() < 1e-6);
+            let second = (0.2 - IMAGENET_MEAN[channel]) / IMAGENET_DEVIATION[channel];
+            assert!((values[(3 + channel) * area] - second).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn refuses_what_no_model_takes() {
+        assert_eq!(
+            Preprocessing::imagenet(0, 3),
+            Err(PreprocessingError::ImageSize(0))
+        );
+        assert_eq!(
+            Preprocessing::imagenet(224, 2),
+            Err(PreprocessingError::Channels(2))
+        );
+        let preprocessing = Preprocessing::imagenet(32, 1).unwrap();
+        let error = preprocessing
+            .tensor(&[0; 1000], &Device::flex())
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "1000 pixels are no whole number of 32×32 images"
+        );
+        let broken = Preprocessing {
+            deviation: vec![0.0],
+            ..preprocessing
+        };
+        assert_eq!(broken.check(), Err(PreprocessingError::Statistics));
+    }
+}

@@ -1,0 +1,157 @@
+//! Batches of X-rays as tensors, for burn-train.
+
+use std::sync::Arc;
+
+use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
+use burn::data::dataset::DatasetError;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_dist::train::EpochClock;
+use chest_datasets::{Batches, ImageBatch, Loader, epoch_order};
+
+use crate::{Preprocessing, PreprocessingError};
+
+/// X-rays and their labels.
+#[derive(Clone, Debug)]
+pub struct XrayBatch {
+    /// Normalised images, `[batch, channels, height, width]`.
+    pub images: Tensor<4>,
+    /// 1 for positive, 0 for negative and unknown labels, `[batch, labels]`.
+    pub targets: Tensor<2>,
+    /// 1 for known labels, `[batch, labels]`; `None` when all are known.
+    pub known: Option<Tensor<2>>,
+    /// The labels as values, `[batch, labels]` row by row; `None` for unknown ones.
+    pub truth: Vec<Option<bool>>,
+    /// Name of each image.
+    pub names: Vec<String>,
+}
+
+/// The order in which a loader goes through its images.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// As given.
+    Fixed,
+    /// Shuffled anew in each epoch, by seed and epoch.
+    Shuffled {
+        /// The seed of the run.
+        seed: u64,
+        /// The epoch, kept by the training loop.
+        clock: EpochClock,
+    },
+}
+
+/// burn-train's data loader over the images of one side of a split.
+#[derive(Clone)]
+pub struct XrayLoader {
+    loader: Loader,
+    indices: Arc<[usize]>,
+    order: Order,
+    preprocessing: Preprocessing,
+    device: Device,
+}
+
+impl XrayLoader {
+    /// Batches of the records `indices` on `device`. `preprocessing` must have the image size
+    /// of `loader`.
+    pub fn new(
+        loader: Loader,
+        indices: &[usize],
+        order: Order,
+        preprocessing: Preprocessing,
+        device: Device,
+    ) -> Self {
+        Self {
+            loader,
+            indices: indices.into(),
+            order,
+            preprocessing,
+            device,
+        }
+    }
+
+    fn batch(&self, batch: ImageBatch) -> Result<XrayBatch, PreprocessingError> {
+        let dataset = self.loader.source().dataset();
+        let records = batch.indices.iter().map(|&index| &dataset.records()[index]);
+        let names: Vec<String> = records.clone().map(|record| record.image.clone()).collect();
+        let truth: Vec<Option<bool>> = records
+            .flat_map(|record| record.labels.iter())
+            .map(|label| label.target().map(|target| target > 0.5))
+            .collect();
+        let shape = [names.len(), dataset.labels().len()];
+        let matrix = |value: fn(&Option<bool>) -> bool| {
+            let values: Vec<f32> = truth
+                .iter()
+                .map(|t| f32::from(u8::from(value(t))))
+                .collect();
+            Tensor::from_data(TensorData::new(values, shape), &self.device)
+        };
+        Ok(XrayBatch {
+            images: self.preprocessing.tensor(&batch.pixels, &self.device)?,
+            targets: matrix(|truth| *truth == Some(true)),
+            known: truth
+                .contains(&None)
+                .then(|| matrix(|truth| truth.is_some())),
+            truth,
+            names,
+        })
+    }
+}
+
+impl DataLoader<XrayBatch> for XrayLoader {
+    fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<XrayBatch> + 'a> {
+        let order = match &self.order {
+            Order::Fixed => self.indices.to_vec(),
+            Order::Shuffled { seed, clock } => epoch_order(&self.indices, *seed, clock.epoch()),
+        };
+        Box::new(XrayBatches {
+            batches: self.loader.batches(order),
+            loader: self,
+            done: 0,
+        })
+    }
+
+    fn num_items(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<XrayBatch>> {
+        Arc::new(Self {
+            device: device.clone(),
+            ..self.clone()
+        })
+    }
+
+    fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<XrayBatch>> {
+        Arc::new(Self {
+            indices: self.indices[start..end].into(),
+            ..self.clone()
+        })
+    }
+}
+
+struct XrayBatches<'a> {
+    batches: Batches,
+    loader: &'a XrayLoader,
+    done: usize,
+}
+
+impl Iterator for XrayBatches<'_> {
+    type Item = Result<XrayBatch, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batches.next()?;
+        Some(batch.map_err(DatasetError::new).and_then(|batch| {
+            self.done += batch.indices.len();
+            self.loader.batch(batch).map_err(DatasetError::new)
+        }))
+    }
+}
+
+impl DataLoaderIterator<XrayBatch> for XrayBatches<'_> {
+    fn progress(&self) -> Progress {
+        Progress::new(
+            self.done,
+            self.loader.indices.len(),
+            Some("images".to_string()),
+        )
+    }
+}

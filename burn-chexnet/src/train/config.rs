@@ -1,0 +1,361 @@
+//! Everything that decides a run, in one serialisable value.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use super::RunError;
+use crate::loss::Reduction;
+use crate::model::Architecture;
+
+/// The options of a run. `config.json` in the output folder holds it; a file of the same form
+/// (any part of it) can be given back.
+///
+/// ```
+/// use burn_chexnet::train::TrainConfig;
+/// let config: TrainConfig = serde_json::from_str(r#"{ "epochs": 3, "split": "random" }"#)?;
+/// assert_eq!((config.epochs, config.batch_size), (3, 16));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// A folder in NIH's layout, or a CSV table `image,patient,<label>...`.
+    pub data: Option<PathBuf>,
+    /// Labels to train on, by name; all that the data has when `None`.
+    pub labels: Option<Vec<String>>,
+    /// Which images train, validate and test.
+    pub split: SplitName,
+    /// The network.
+    pub model: Architecture,
+    /// Channels of the input, 1 or 3 (grey is repeated).
+    pub in_channels: usize,
+    /// Folder of the results.
+    pub output: PathBuf,
+    /// Height and width of the input, pixels.
+    pub image_size: usize,
+    /// Images a step.
+    pub batch_size: usize,
+    /// Epochs.
+    pub epochs: usize,
+    /// Steps after which training ends even in the middle of an epoch.
+    pub max_steps: Option<usize>,
+    /// Learning rate of Adam at the start.
+    pub learning_rate: f64,
+    /// Factor on the learning rate when the validation loss stalls.
+    pub plateau_factor: f64,
+    /// Epochs without improvement that are forgiven before that.
+    pub plateau_patience: usize,
+    /// How the losses of the labels become one.
+    pub reduction: Reduction,
+    /// Whether positives and negatives of a label weigh the same in total.
+    pub weighted_loss: bool,
+    /// Seed of the split, the order and the initial weights.
+    pub seed: u64,
+    /// Threads; the CPU limit of the cgroup when `None`.
+    pub threads: Option<usize>,
+    /// Where to compute.
+    pub device: DeviceName,
+}
+
+impl Default for TrainConfig {
+    /// The recipe of the paper (section 2.2): DenseNet-121 at 224 pixels, Adam at 1e-3 divided by
+    /// 10 when the validation loss stalls, batches of 16, the unweighted sum of the losses.
+    fn default() -> Self {
+        Self {
+            data: None,
+            labels: None,
+            split: SplitName::Official,
+            model: Architecture::DenseNet121,
+            in_channels: 3,
+            output: PathBuf::from("runs/train_chexnet"),
+            image_size: 224,
+            batch_size: 16,
+            epochs: 10,
+            max_steps: None,
+            learning_rate: 1e-3,
+            plateau_factor: 0.1,
+            plateau_patience: 0,
+            reduction: Reduction::SumOverLabels,
+            weighted_loss: false,
+            seed: 0,
+            threads: None,
+            device: DeviceName::Cpu,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Reads a configuration; what the file leaves out keeps its default.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is no JSON, or has an unknown or mistyped entry.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, RunError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|e| RunError::file(path, e))?;
+        serde_json::from_str(&text).map_err(|e| RunError::file(path, e))
+    }
+
+    /// Writes the configuration as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RunError> {
+        let path = path.as_ref();
+        let text = serde_json::to_string_pretty(self).map_err(|e| RunError::file(path, e))?;
+        std::fs::write(path, text + "\n").map_err(|e| RunError::file(path, e))
+    }
+
+    /// Whether every value makes sense on its own.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that does not.
+    pub fn check(&self) -> Result<(), RunError> {
+        let least = |option: &'static str, value: usize, least: usize| {
+            if value >= least {
+                return Ok(());
+            }
+            Err(RunError::Option {
+                option,
+                reason: format!("{value} is too small: give at least {least}"),
+            })
+        };
+        least("--image-size", self.image_size, 32)?;
+        least("--batch-size", self.batch_size, 1)?;
+        least("--epochs", self.epochs, 1)?;
+        least("--max-steps", self.max_steps.unwrap_or(1), 1)?;
+        least("--threads", self.threads.unwrap_or(1), 1)?;
+        let within = |option: &'static str, value: f64, below: f64| {
+            if value > 0.0 && value < below {
+                return Ok(());
+            }
+            Err(RunError::Option {
+                option,
+                reason: format!("{value} must be above 0 and below {below}"),
+            })
+        };
+        within("--lr", self.learning_rate, f64::INFINITY)?;
+        within("--plateau-factor", self.plateau_factor, 1.0)?;
+        if self.in_channels != 1 && self.in_channels != 3 {
+            return Err(RunError::Option {
+                option: "--in-channels",
+                reason: format!("{} channels: give 1 or 3", self.in_channels),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Which images train, validate and test.
+///
+/// ```
+/// use burn_chexnet::train::SplitName;
+/// assert_eq!("random".parse(), Ok(SplitName::Random));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum SplitName {
+    /// NIH's lists; a seeded tenth of the patients of `train_val_list.txt` validates.
+    Official,
+    /// 70/10/20 by patient, seeded.
+    Random,
+    /// A table `image,split`, such as the `split.csv` of another run.
+    File(PathBuf),
+}
+
+impl fmt::Display for SplitName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Official => f.write_str("official"),
+            Self::Random => f.write_str("random"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for SplitName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "official" => Ok(Self::Official),
+            "random" => Ok(Self::Random),
+            file if file.ends_with(".csv") => Ok(Self::File(file.into())),
+            other => Err(format!(
+                "unknown split `{other}`: expected official, random or a .csv table image,split"
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for SplitName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        name.parse()
+    }
+}
+
+impl From<SplitName> for String {
+    fn from(split: SplitName) -> Self {
+        split.to_string()
+    }
+}
+
+/// Where to compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceName {
+    /// Burn's CPU backend, Flex.
+    #[default]
+    Cpu,
+}
+
+impl DeviceName {
+    /// The Burn device of that name.
+    pub fn device(self) -> Device {
+        match self {
+            Self::Cpu => Device::flex(),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+        }
+    }
+}
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "cpu" => Ok(Self::Cpu),
+            other => Err(format!("unknown device `{other}`: this build has cpu")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn written_configuration_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        let config = TrainConfig {
+            data: Some("data".into()),
+            split: SplitName::File("split.csv".into()),
+            model: Architecture::ResNet50,
+            max_steps: Some(7),
+            ..TrainConfig::default()
+        };
+        config.write(&path).unwrap();
+        assert_eq!(TrainConfig::read(&path).unwrap(), config);
+    }
+
+    #[test]
+    fn unknown_entries_and_values_are_refused_with_file_and_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        for (text, part) in [
+            (r#"{"epoch": 3}"#, "unknown field `epoch`"),
+            (r#"{"split": "patients"}"#, "unknown split `patients`"),
+            (r#"{"model": "vgg16"}"#, "unknown variant `vgg16`"),
+            (r#"{"epochs": -1}"#, "invalid value"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = TrainConfig::read(&path).unwrap_err().to_string();
+            assert!(
+                error.contains("config.json") && error.contains(part),
+                "{error}"
+            );
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_named() {
+        let default = TrainConfig::default;
+        for (config, option) in [
+            (
+                TrainConfig {
+                    image_size: 0,
+                    ..default()
+                },
+                "--image-size",
+            ),
+            (
+                TrainConfig {
+                    batch_size: 0,
+                    ..default()
+                },
+                "--batch-size",
+            ),
+            (
+                TrainConfig {
+                    epochs: 0,
+                    ..default()
+                },
+                "--epochs",
+            ),
+            (
+                TrainConfig {
+                    max_steps: Some(0),
+                    ..default()
+                },
+                "--max-steps",
+            ),
+            (
+                TrainConfig {
+                    threads: Some(0),
+                    ..default()
+                },
+                "--threads",
+            ),
+            (
+                TrainConfig {
+                    learning_rate: f64::NAN,
+                    ..default()
+                },
+                "--lr",
+            ),
+            (
+                TrainConfig {
+                    learning_rate: -1.0,
+                    ..default()
+                },
+                "--lr",
+            ),
+            (
+                TrainConfig {
+                    plateau_factor: 1.0,
+                    ..default()
+                },
+                "--plateau-factor",
+            ),
+            (
+                TrainConfig {
+                    in_channels: 2,
+                    ..default()
+                },
+                "--in-channels",
+            ),
+        ] {
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.starts_with(option), "{error}");
+        }
+        default().check().unwrap();
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a run of CheXNet ends early. Each error is one line that names what to look at.
+
+use std::path::PathBuf;
+
+use burn_dist::train::TrainError;
+use chest_datasets::{LabelError, LoadError, SourceError, SplitError, TableError};
+
+use super::figures::FigureError;
+use crate::PreprocessingError;
+use crate::metrics::MetricError;
+use crate::weights::WeightsError;
+
+/// Why a run ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// An option has a value that makes no sense.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The option, as a user gives it.
+        option: &'static str,
+        /// What is wrong and what to give.
+        reason: String,
+    },
+    /// The folder of the results cannot be used.
+    #[error("cannot use the output folder {}: {reason}", path.display())]
+    Output {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A side of the split has no image.
+    #[error("the {side} side of the split `{split}` has no image: give more data or another split")]
+    EmptySide {
+        /// The side.
+        side: &'static str,
+        /// Name of the split.
+        split: String,
+    },
+    /// A table of the data set.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The labels.
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    /// The split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// Where the images lie.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The images.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The input of the model.
+    #[error(transparent)]
+    Preprocessing(#[from] PreprocessingError),
+    /// The training loop.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// Weights.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// Metrics.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// Figures.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+    /// The device failed.
+    #[error("the device failed: {0}")]
+    Device(String),
+}
+
+impl RunError {
+    pub(super) fn file(path: impl Into<PathBuf>, error: impl std::fmt::Display) -> Self {
+        Self::File {
+            path: path.into(),
+            reason: error.to_string(),
+        }
+    }
+}

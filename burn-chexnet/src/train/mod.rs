@@ -1,0 +1,38 @@
+//! A training run of CheXNet, from files on disk to a table of AUROC.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `config` | [`TrainConfig`]: everything that decides a run, in one serialisable value |
+//! | `data` | [`RunData`]: records, split and images of a run |
+//! | `batches` | [`XrayBatch`] and the loader that makes them for burn-train |
+//! | `step` | [`SupervisedClassifier`]: forward, loss and backward of any [`Classifier`] |
+//! | `recorder` | what an epoch leaves behind: `metrics.csv`, `best` and `last` weights |
+//! | `predictions` | [`Predictions`]: probabilities keyed by image |
+//! | `results` | [`Results`]: `results.json` and the table |
+//! | `figures` | curves and ROC as SVG |
+//! | `run` | [`run()`]: all of it in order |
+//!
+//! The loop itself is burn-dist's; here is only what is particular to chest X-rays.
+//!
+//! [`Classifier`]: crate::model::Classifier
+
+mod batches;
+mod config;
+mod data;
+mod error;
+pub mod figures;
+mod predictions;
+mod recorder;
+mod results;
+mod run;
+mod step;
+
+pub use batches::{Order, XrayBatch, XrayLoader};
+pub use config::{DeviceName, SplitName, TrainConfig};
+pub use data::RunData;
+pub use error::RunError;
+pub use predictions::{Prediction, Predictions};
+pub use recorder::Recorder;
+pub use results::{LabelResult, Results};
+pub use run::{check_split, run};
+pub use step::{ClassifierOutput, SupervisedClassifier};

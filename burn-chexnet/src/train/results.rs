@@ -1,0 +1,101 @@
+//! The results of a run: `results.json`, and the table that ends it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::RunError;
+use crate::metrics::Evaluation;
+
+/// What a run achieved on the test side, with the weights of the lowest validation loss.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Mean of the AUROCs that are defined; `null` if none is.
+    pub mean_auroc: Option<f64>,
+    /// Labels whose AUROC is undefined, since all test images are of one class.
+    pub undefined: usize,
+    /// The labels by name.
+    pub labels: BTreeMap<String, LabelResult>,
+    /// Training images a second, waiting for data included.
+    pub images_per_second: f64,
+    /// Epochs trained.
+    pub epochs: usize,
+    /// Epoch of the weights, from 1.
+    pub best_epoch: usize,
+    /// Lowest validation loss.
+    pub validation_loss: f64,
+    /// Images on each side.
+    pub images: SideCounts,
+    /// The full evaluation, in the order of the labels.
+    #[serde(skip)]
+    pub evaluation: Option<Evaluation>,
+}
+
+/// The result of one label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabelResult {
+    /// Area under the ROC curve; `null` if all known test images are of one class.
+    pub auroc: Option<f64>,
+    /// Lower end of DeLong's 95 % interval.
+    pub ci_low: Option<f64>,
+    /// Upper end of DeLong's 95 % interval.
+    pub ci_high: Option<f64>,
+    /// Positive test images.
+    pub positives: usize,
+    /// Negative test images.
+    pub negatives: usize,
+}
+
+/// Images on each side of the split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideCounts {
+    /// Training images.
+    pub training: usize,
+    /// Validation images.
+    pub validation: usize,
+    /// Test images.
+    pub test: usize,
+}
+
+impl Results {
+    /// Writes `results.json`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RunError> {
+        let path = path.as_ref();
+        let text = serde_json::to_string_pretty(self).map_err(|e| RunError::file(path, e))?;
+        std::fs::write(path, text + "\n").map_err(|e| RunError::file(path, e))
+    }
+}
+
+/// The labels of an evaluation by name.
+pub(super) fn by_name(evaluation: &Evaluation) -> BTreeMap<String, LabelResult> {
+    let results = evaluation.labels.iter().map(|label| {
+        let result = LabelResult {
+            auroc: label.auroc,
+            ci_low: label.ci_low,
+            ci_high: label.ci_high,
+            positives: label.positives,
+            negatives: label.negatives,
+        };
+        (label.label.clone(), result)
+    });
+    results.collect()
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(evaluation) = &self.evaluation {
+            writeln!(f, "{evaluation}")?;
+        }
+        write!(
+            f,
+            "{} test images, weights of epoch {}, validation loss {:.4}, {:.1} training images/s",
+            self.images.test, self.best_epoch, self.validation_loss, self.images_per_second
+        )
+    }
+}

@@ -1,0 +1,226 @@
+//! A run in order: tables, split, images, training, test, results.
+
+use std::sync::{Arc, PoisonError};
+
+use burn::optim::AdamConfig;
+use burn::tensor::Device;
+use burn_dist::train::{EpochClock, Plateau, Training};
+use chest_datasets::{ImageSource, Loader, LoaderConfig, Side, SplitReport};
+
+use super::recorder::BEST;
+use super::results::{SideCounts, by_name};
+use super::{
+    Order, Predictions, Recorder, Results, RunData, RunError, SupervisedClassifier, TrainConfig,
+    XrayLoader, figures,
+};
+use crate::Preprocessing;
+use crate::loss::BinaryCrossEntropy;
+use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
+use crate::weights::{self, Metadata, SplitOrigin};
+
+/// Adam's ε in the paper's framework; Burn's default is larger.
+const ADAM_EPSILON: f32 = 1e-8;
+
+/// Reads the tables that `config` names and reports whether any patient or image is on two sides
+/// of the split. No image is needed.
+///
+/// # Errors
+///
+/// If a table cannot be read or the split cannot be made.
+pub fn check_split(config: &TrainConfig) -> Result<SplitReport, RunError> {
+    config.check()?;
+    let data = RunData::open(config)?;
+    Ok(data.split().check(data.dataset()))
+}
+
+/// Trains as `config` says, keeps the weights of the lowest validation loss and measures them on
+/// the test side. Everything is written into the output folder.
+///
+/// Progress goes to standard error. Threads are the caller's matter: all work runs on rayon's
+/// global pool.
+///
+/// # Errors
+///
+/// Each is one line that names the option, file, row or image to look at.
+///
+/// ```no_run
+/// use burn_chexnet::train::{TrainConfig, run};
+/// # fn main() -> Result<(), burn_chexnet::train::RunError> {
+/// let results = run(&TrainConfig {
+///     data: Some("ChestX-ray14".into()),
+///     ..TrainConfig::default()
+/// })?;
+/// println!("{results}");
+/// # Ok(())
+/// # }
+/// ```
+pub fn run(config: &TrainConfig) -> Result<Results, RunError> {
+    config.check()?;
+    let device = config.device.device();
+    let data = RunData::open(config)?;
+    let outputs = data.dataset().labels().len();
+    let source = data.images(&config.split)?;
+    let prepared = Run {
+        config,
+        preprocessing: Preprocessing::imagenet(config.image_size, config.in_channels)?,
+        source: Arc::new(source),
+        data,
+        device: device.clone(),
+    };
+    // Initial weights are drawn from the device's generator.
+    device.seed(config.seed);
+    let densenet = |shape: DenseNetConfig| {
+        let shape = shape.with_in_channels(config.in_channels);
+        shape.with_outputs(outputs).init(&device)
+    };
+    match config.model {
+        Architecture::DenseNet121 => prepared.train(densenet(DenseNetConfig::densenet121())),
+        Architecture::DenseNet161 => prepared.train(densenet(DenseNetConfig::densenet161())),
+        Architecture::DenseNet169 => prepared.train(densenet(DenseNetConfig::densenet169())),
+        Architecture::DenseNet201 => prepared.train(densenet(DenseNetConfig::densenet201())),
+        Architecture::ResNet50 => prepared.train(
+            ResNetConfig::resnet50()
+                .with_in_channels(config.in_channels)
+                .with_outputs(outputs)
+                .init(&device),
+        ),
+    }
+}
+
+/// A run whose inputs are known to be there.
+struct Run<'a> {
+    config: &'a TrainConfig,
+    data: RunData,
+    source: Arc<ImageSource>,
+    preprocessing: Preprocessing,
+    device: Device,
+}
+
+impl Run<'_> {
+    fn train<C: Classifier>(&self, network: C) -> Result<Results, RunError> {
+        let config = self.config;
+        self.announce(&network);
+        self.prepare_output()?;
+        let metadata = self.metadata();
+        let recorder = Recorder::new(&config.output, metadata)?;
+        let history = recorder.history();
+
+        let mut loss = BinaryCrossEntropy::new(config.reduction);
+        if config.weighted_loss {
+            loss = loss.with_weights(self.data.label_weights());
+        }
+        let clock = EpochClock::default();
+        let shuffled = Order::Shuffled {
+            seed: config.seed,
+            clock: clock.clone(),
+        };
+        let trained = Training::new(&config.output, self.device.clone(), config.learning_rate)
+            .epochs(config.epochs)
+            .max_steps(config.max_steps)
+            .plateau(Plateau::new(config.plateau_factor, config.plateau_patience))
+            .clock(clock)
+            .unit("images")
+            .launch(
+                SupervisedClassifier::new(network, loss),
+                AdamConfig::new().with_epsilon(ADAM_EPSILON).init(),
+                Arc::new(self.loader(Side::Train, shuffled)?),
+                Arc::new(self.loader(Side::Validation, Order::Fixed)?),
+                recorder,
+            )?;
+
+        let mut network = trained.model.network;
+        weights::load(&mut network, config.output.join(BEST))?;
+        let test = self.loader(Side::Test, Order::Fixed)?;
+        let predictions = Predictions::of(&network, &test, "test")?;
+        let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
+
+        let figures = config.output.join("figures");
+        let history = history.lock().unwrap_or_else(PoisonError::into_inner);
+        figures::curves(&figures.join("curves.svg"), &history)?;
+        figures::roc(
+            &figures.join("roc.svg"),
+            &predictions.roc_curves(&evaluation)?,
+        )?;
+
+        let (samples, seconds) = trained.epochs.iter().fold((0, 0.0), |(n, s), epoch| {
+            (n + epoch.samples, s + epoch.seconds)
+        });
+        let best = trained.epochs.iter().rev().find(|epoch| epoch.best);
+        let results = Results {
+            mean_auroc: evaluation.mean_auroc,
+            undefined: evaluation.undefined,
+            labels: by_name(&evaluation),
+            images_per_second: samples as f64 / f64::max(seconds, 1e-9),
+            epochs: trained.epochs.len(),
+            best_epoch: best.map_or(0, |epoch| epoch.epoch),
+            validation_loss: best.map_or(f64::NAN, |epoch| epoch.validation_loss),
+            images: self.counts(),
+            evaluation: Some(evaluation),
+        };
+        results.write(config.output.join("results.json"))?;
+        Ok(results)
+    }
+
+    fn announce<C: Classifier>(&self, network: &C) {
+        let SideCounts {
+            training,
+            validation,
+            test,
+        } = self.counts();
+        eprintln!(
+            "{} ({} parameters, {} labels) at {} pixels on {training} training, {validation} validation and {test} test images of {}",
+            self.config.model,
+            parameter_count(network),
+            self.data.dataset().labels().len(),
+            self.config.image_size,
+            self.data.dataset().table().display(),
+        );
+    }
+
+    /// The output folder with the configuration and the split in it.
+    fn prepare_output(&self) -> Result<(), RunError> {
+        let output = &self.config.output;
+        let figures = output.join("figures");
+        std::fs::create_dir_all(&figures).map_err(|e| RunError::Output {
+            path: output.clone(),
+            reason: e.to_string(),
+        })?;
+        self.config.write(output.join("config.json"))?;
+        let split = self.data.split();
+        Ok(split.write_csv(output.join("split.csv"), self.data.dataset())?)
+    }
+
+    fn metadata(&self) -> Metadata {
+        Metadata {
+            architecture: self.config.model,
+            labels: self.data.dataset().labels().names().to_vec(),
+            preprocessing: self.preprocessing.clone(),
+            split: Some(SplitOrigin {
+                name: self.config.split.to_string(),
+                seed: self.config.seed,
+                training_images: self.counts().training,
+            }),
+            metrics: Default::default(),
+        }
+    }
+
+    fn counts(&self) -> SideCounts {
+        let split = self.data.split();
+        SideCounts {
+            training: split.train().len(),
+            validation: split.validation().len(),
+            test: split.test().len(),
+        }
+    }
+
+    fn loader(&self, side: Side, order: Order) -> Result<XrayLoader, RunError> {
+        let shape = LoaderConfig::new(self.config.image_size, self.config.batch_size);
+        Ok(XrayLoader::new(
+            Loader::new(self.source.clone(), shape)?,
+            self.data.split().side(side),
+            order,
+            self.preprocessing.clone(),
+            self.device.clone(),
+        ))
+    }
+}

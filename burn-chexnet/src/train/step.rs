@@ -1,0 +1,109 @@
+//! Forward, loss and backward of any classifier, as burn-train asks for them.
+
+use burn::module::Module;
+use burn::tensor::{ExecutionError, Tensor};
+use burn::train::metric::{Adaptor, ItemLazy, LossInput};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn_dist::train::StepOutput;
+
+use super::XrayBatch;
+use crate::loss::BinaryCrossEntropy;
+use crate::model::Classifier;
+
+/// A classifier with the loss it is trained by.
+#[derive(Module, Debug)]
+pub struct SupervisedClassifier<C: Classifier> {
+    /// The network.
+    pub network: C,
+    #[module(skip)]
+    loss: BinaryCrossEntropy,
+}
+
+/// What a step computed.
+#[derive(Clone, Debug)]
+pub struct ClassifierOutput {
+    /// Loss of the batch, `[1]`.
+    pub loss: Tensor<1>,
+    /// Logits, `[batch, labels]`.
+    pub logits: Tensor<2>,
+    /// The labels, `[batch, labels]` row by row; `None` for unknown ones.
+    pub truth: Vec<Option<bool>>,
+    /// Name of each image.
+    pub names: Vec<String>,
+}
+
+impl<C: Classifier> SupervisedClassifier<C> {
+    /// `network`, trained by `loss`.
+    pub fn new(network: C, loss: BinaryCrossEntropy) -> Self {
+        Self { network, loss }
+    }
+
+    fn forward(&self, batch: XrayBatch) -> ClassifierOutput {
+        let logits = self.network.logits(batch.images);
+        ClassifierOutput {
+            loss: self
+                .loss
+                .forward(logits.clone(), batch.targets, batch.known),
+            logits,
+            truth: batch.truth,
+            names: batch.names,
+        }
+    }
+}
+
+impl<C: Classifier> TrainStep for SupervisedClassifier<C> {
+    type Input = XrayBatch;
+    type Output = ClassifierOutput;
+
+    fn step(&self, batch: XrayBatch) -> TrainOutput<ClassifierOutput> {
+        let output = self.forward(batch);
+        let gradients = output.loss.backward();
+        TrainOutput::new(self, gradients, output.without_autodiff())
+    }
+}
+
+impl<C: Classifier> InferenceStep for SupervisedClassifier<C> {
+    type Input = XrayBatch;
+    type Output = ClassifierOutput;
+
+    fn step(&self, batch: XrayBatch) -> ClassifierOutput {
+        self.forward(batch)
+    }
+}
+
+impl ClassifierOutput {
+    fn without_autodiff(self) -> Self {
+        Self {
+            loss: self.loss.without_autodiff(),
+            logits: self.logits.without_autodiff(),
+            ..self
+        }
+    }
+}
+
+impl StepOutput for ClassifierOutput {
+    fn loss(&self) -> Tensor<1> {
+        self.loss.clone()
+    }
+
+    fn samples(&self) -> usize {
+        self.names.len()
+    }
+
+    fn names(&self) -> String {
+        self.names.join(", ")
+    }
+}
+
+impl ItemLazy for ClassifierOutput {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        self.loss.device().flush()?;
+        Ok(self.without_autodiff())
+    }
+}
+
+impl Adaptor<LossInput> for ClassifierOutput {
+    fn adapt(&self) -> LossInput {
+        LossInput::new(self.loss.clone())
+    }
+}
