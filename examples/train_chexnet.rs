@@ -1,0 +1,129 @@
+//! Trains CheXNet on chest X-rays and ends with a table of AUROC.
+//!
+//! ```text
+//! cargo run --example train_chexnet -- --data DIR
+//! ```
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use burn_chexnet::loss::Reduction;
+use burn_chexnet::model::Architecture;
+use burn_chexnet::train::{DeviceName, RunError, SplitName, TrainConfig, check_split, run};
+use clap::Parser;
+
+/// Train CheXNet (DenseNet-121, 14 pathologies) on chest X-rays.
+///
+/// Options override --config, which overrides the recipe of the paper.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// A folder in the layout of NIH ChestX-ray14, or a table image,patient,<label>... (CSV)
+    #[arg(long, value_name = "DIR|CSV")]
+    data: Option<PathBuf>,
+    /// Labels to train on, separated by commas [default: all of the data]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    labels: Option<Vec<String>>,
+    /// official, random, or a table image,split such as the split.csv of a run [default: official]
+    #[arg(long)]
+    split: Option<SplitName>,
+    /// Report patients and images that are on two sides of the split, and stop; needs no image
+    #[arg(long)]
+    check_split: bool,
+    /// densenet121, densenet161, densenet169, densenet201 or resnet50 [default: densenet121]
+    #[arg(long)]
+    model: Option<Architecture>,
+    /// Channels of the input, 1 or 3 [default: 3]
+    #[arg(long, value_name = "N")]
+    in_channels: Option<usize>,
+    /// Folder of the results [default: runs/train_chexnet]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Height and width of the input in pixels, at least 32 [default: 224]
+    #[arg(long, value_name = "N")]
+    image_size: Option<usize>,
+    /// Images a step [default: 16]
+    #[arg(long, value_name = "N")]
+    batch_size: Option<usize>,
+    /// Epochs [default: 10]
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Stop training after this many steps
+    #[arg(long, value_name = "N")]
+    max_steps: Option<usize>,
+    /// Learning rate of Adam [default: 0.001]
+    #[arg(long, value_name = "RATE")]
+    lr: Option<f64>,
+    /// Epochs without improvement before the learning rate is divided by 10 [default: 0]
+    #[arg(long, value_name = "EPOCHS")]
+    plateau_patience: Option<usize>,
+    /// sum-over-labels (the paper) or mean [default: sum-over-labels]
+    #[arg(long)]
+    loss: Option<Reduction>,
+    /// Weigh positives and negatives of a label alike (the paper's w+ and w-)
+    #[arg(long)]
+    weighted_loss: bool,
+    /// Seed of the split, the order and the initial weights [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Threads [default: the CPU limit of the cgroup]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Where to compute: cpu [default: cpu]
+    #[arg(long)]
+    device: Option<DeviceName>,
+    /// A configuration such as the config.json of a run
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Options {
+    fn config(self) -> Result<TrainConfig, RunError> {
+        let base = match &self.config {
+            Some(path) => TrainConfig::read(path)?,
+            None => TrainConfig::default(),
+        };
+        Ok(TrainConfig {
+            data: self.data.or(base.data),
+            labels: self.labels.or(base.labels),
+            split: self.split.unwrap_or(base.split),
+            model: self.model.unwrap_or(base.model),
+            in_channels: self.in_channels.unwrap_or(base.in_channels),
+            output: self.output.unwrap_or(base.output),
+            image_size: self.image_size.unwrap_or(base.image_size),
+            batch_size: self.batch_size.unwrap_or(base.batch_size),
+            epochs: self.epochs.unwrap_or(base.epochs),
+            max_steps: self.max_steps.or(base.max_steps),
+            learning_rate: self.lr.unwrap_or(base.learning_rate),
+            plateau_patience: self.plateau_patience.unwrap_or(base.plateau_patience),
+            reduction: self.loss.unwrap_or(base.reduction),
+            weighted_loss: self.weighted_loss || base.weighted_loss,
+            seed: self.seed.unwrap_or(base.seed),
+            threads: self.threads.or(base.threads),
+            device: self.device.unwrap_or(base.device),
+            ..base
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    chexnet::main(
+        |options: Options| -> Result<ExitCode, Box<dyn std::error::Error>> {
+            let only_check = options.check_split;
+            let config = options.config()?;
+            if only_check {
+                let report = check_split(&config)?;
+                println!("{report}");
+                return Ok(match report.is_disjoint() {
+                    true => ExitCode::SUCCESS,
+                    false => ExitCode::FAILURE,
+                });
+            }
+            config.check()?;
+            chexnet::thread_pool(config.threads)?;
+            let results = run(&config)?;
+            println!("{results}\nresults in {}", config.output.display());
+            Ok(ExitCode::SUCCESS)
+        },
+    )
+}

@@ -1,0 +1,6 @@
+//! The command line that the examples of this workspace share: options in, one line out when
+//! something is wrong. What they do is in `burn-chexnet`, `burn-dist` and `chest-datasets`.
+
+mod cli;
+
+pub use cli::{main, parse, thread_pool};

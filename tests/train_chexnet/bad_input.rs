@@ -1,0 +1,238 @@
+//! Bad input: one clear line on standard error, a non-zero exit, no back-trace, no hang.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::{example, phantom, text};
+
+/// A folder of data and the options that use it.
+struct Case {
+    folder: TempDir,
+}
+
+impl Case {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        phantom::write(&folder.path().join("data"), 24);
+        Self { folder }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn table(&self) -> std::path::PathBuf {
+        self.data().join("Data_Entry_2017_v2020.csv")
+    }
+
+    /// The one line of the error, behind what progress the run may have made.
+    fn fails(&self, options: &[&str]) -> String {
+        let small = self.folder.path().join("small.json");
+        fs::write(&small, r#"{"image_size": 32, "max_steps": 1}"#).unwrap();
+        let mut command = example();
+        if !options.contains(&"--config") {
+            command.arg("--config").arg(small);
+        }
+        let done = command
+            .arg("--output")
+            .arg(self.folder.path().join("run"))
+            .arg("--data")
+            .arg(self.data())
+            .args(options)
+            .output()
+            .unwrap();
+        let errors = text(&done.stderr);
+        assert!(!done.status.success(), "{errors}");
+        assert!(!errors.contains("panicked"), "{errors}");
+        let lines: Vec<&str> = errors
+            .lines()
+            .filter(|l| l.starts_with("error: "))
+            .collect();
+        assert_eq!(lines.len(), 1, "{errors}");
+        assert_eq!(errors.lines().last(), Some(lines[0]), "{errors}");
+        lines[0].to_string()
+    }
+}
+
+fn edit(path: &Path, change: impl Fn(String) -> String) {
+    let text = fs::read_to_string(path).unwrap();
+    fs::write(path, change(text)).unwrap();
+}
+
+#[track_caller]
+fn names(error: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+}
+
+#[test]
+fn no_data_says_what_to_give() {
+    let done = example().output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let error = text(&done.stderr);
+    assert_eq!(error.lines().count(), 1, "{error}");
+    names(&error, &["--data", "ChestX-ray14", "image,patient"]);
+}
+
+#[test]
+fn missing_folder() {
+    let case = Case::new();
+    fs::rename(case.data(), case.folder.path().join("elsewhere")).unwrap();
+    names(&case.fails(&[]), &["data"]);
+}
+
+#[test]
+fn folder_without_tables() {
+    let case = Case::new();
+    fs::remove_file(case.table()).unwrap();
+    names(&case.fails(&[]), &["Data_Entry_2017"]);
+}
+
+#[test]
+fn missing_column() {
+    let case = Case::new();
+    edit(&case.table(), |table| {
+        table.replace("Patient ID", "Patient")
+    });
+    names(
+        &case.fails(&[]),
+        &["Data_Entry_2017_v2020.csv", "Patient ID"],
+    );
+}
+
+#[test]
+fn unknown_label_in_the_table() {
+    let case = Case::new();
+    edit(&case.table(), |table| table.replacen("Hernia", "Hernai", 1));
+    names(
+        &case.fails(&[]),
+        &["Data_Entry_2017_v2020.csv", "row 5", "Hernai"],
+    );
+}
+
+#[test]
+fn unknown_label_in_the_options() {
+    let case = Case::new();
+    names(&case.fails(&["--labels", "Mass,Cough"]), &["Cough"]);
+}
+
+#[test]
+fn listed_but_absent_image() {
+    let case = Case::new();
+    let image = "00000003_001.png";
+    fs::remove_file(case.data().join("images_001/images").join(image)).unwrap();
+    names(&case.fails(&[]), &[image, "row 9", "data"]);
+}
+
+#[test]
+fn listed_image_that_the_table_lacks() {
+    let case = Case::new();
+    edit(&case.data().join("test_list.txt"), |list| {
+        list + "99999999_000.png\n"
+    });
+    names(&case.fails(&[]), &["test_list.txt", "99999999_000.png"]);
+}
+
+#[test]
+fn truncated_png() {
+    let case = Case::new();
+    let images = case.data().join("images_001/images");
+    for image in fs::read_dir(images).unwrap() {
+        let path = image.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    names(&case.fails(&[]), &[".png", "row "]);
+}
+
+#[test]
+fn zero_byte_image() {
+    let case = Case::new();
+    let images = case.data().join("images_001/images");
+    for image in fs::read_dir(images).unwrap() {
+        fs::write(image.unwrap().path(), "").unwrap();
+    }
+    names(&case.fails(&[]), &[".png", "row ", "empty"]);
+}
+
+#[test]
+fn zero_byte_table() {
+    let case = Case::new();
+    fs::write(case.table(), "").unwrap();
+    names(&case.fails(&[]), &["Data_Entry_2017_v2020.csv", "empty"]);
+}
+
+#[test]
+fn image_size_zero() {
+    let case = Case::new();
+    names(&case.fails(&["--image-size", "0"]), &["--image-size", "32"]);
+}
+
+#[test]
+fn unknown_option_values() {
+    let case = Case::new();
+    for (option, value, expected) in [
+        ("--split", "patients", "official"),
+        ("--model", "vgg16", "densenet121"),
+        ("--device", "cuda", "cpu"),
+        ("--loss", "focal", "sum-over-labels"),
+        ("--epochs", "many", "invalid digit"),
+        ("--lr", "fast", "float"),
+    ] {
+        names(&case.fails(&[option, value]), &[option, value, expected]);
+    }
+    names(&case.fails(&["--learning-rate", "1"]), &["--learning-rate"]);
+    names(&case.fails(&["--epochs", "0"]), &["--epochs"]);
+}
+
+#[test]
+fn official_split_without_lists() {
+    let case = Case::new();
+    for list in ["train_val_list.txt", "test_list.txt"] {
+        fs::remove_file(case.data().join(list)).unwrap();
+    }
+    names(
+        &case.fails(&["--split", "official"]),
+        &["--split", "train_val_list.txt", "random"],
+    );
+}
+
+#[test]
+fn output_that_is_a_file() {
+    let case = Case::new();
+    fs::write(case.folder.path().join("run"), "").unwrap();
+    names(&case.fails(&[]), &["output folder", "run"]);
+}
+
+#[test]
+fn configuration_that_is_not_there_or_wrong() {
+    let case = Case::new();
+    let path = case.folder.path().join("config.json");
+    let option = path.to_str().unwrap();
+    names(&case.fails(&["--config", option]), &["config.json"]);
+    fs::write(&path, r#"{"epochs": "three"}"#).unwrap();
+    names(
+        &case.fails(&["--config", option]),
+        &["config.json", "three"],
+    );
+}
+
+/// A learning rate that makes the weights explode ends the run with the batch and its images.
+#[test]
+fn loss_that_is_no_number() {
+    let case = Case::new();
+    let error = case.fails(&[
+        "--lr",
+        "1e38",
+        "--max-steps",
+        "50",
+        "--epochs",
+        "9",
+        "--batch-size",
+        "4",
+    ]);
+    names(&error, &["loss is", "epoch", "batch", ".png"]);
+}

@@ -1,0 +1,201 @@
+//! Runs that succeed, and what they leave behind.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{example, phantom, succeeds, text};
+
+const SMALL: [&str; 8] = [
+    "--image-size",
+    "32",
+    "--batch-size",
+    "4",
+    "--epochs",
+    "2",
+    "--max-steps",
+    "4",
+];
+
+fn json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_run_ends_with_a_table_and_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, output) = (folder.path().join("data"), folder.path().join("run"));
+    phantom::write(&data, 24);
+    let done = succeeds(
+        example()
+            .args(SMALL)
+            .arg("--data")
+            .arg(&data)
+            .arg("--output")
+            .arg(&output),
+    );
+    let table = text(&done.stdout);
+    assert!(table.contains("Pleural_Thickening"), "{table}");
+    assert!(table.contains("mean"), "{table}");
+    assert!(table.contains("13 of 14 undefined"), "{table}");
+
+    for file in [
+        "best.safetensors",
+        "last.safetensors",
+        "metrics.csv",
+        "split.csv",
+        "figures/curves.svg",
+        "figures/roc.svg",
+        "checkpoints/model-1.bpk",
+    ] {
+        assert!(output.join(file).is_file(), "{file}");
+    }
+    let results = json(output.join("results.json"));
+    assert!(results["mean_auroc"].is_f64(), "{results}");
+    assert!(results["images_per_second"].as_f64().unwrap() > 0.0);
+    let mass = &results["labels"]["Mass"];
+    assert!((0.0..=1.0).contains(&mass["auroc"].as_f64().unwrap()));
+    for key in ["ci_low", "ci_high", "positives"] {
+        assert!(mass.get(key).is_some(), "{key}");
+    }
+    assert_eq!(results["labels"].as_object().unwrap().len(), 14);
+    assert_eq!(results["labels"]["Fibrosis"]["auroc"], Value::Null);
+    // Every fourth of 12 patients tests; a tenth of the other 9 (at least one) validates.
+    assert_eq!(results["images"]["test"], 6);
+    assert_eq!(results["images"]["validation"], 2);
+    assert_eq!(results["images"]["training"], 16);
+
+    let rows = fs::read_to_string(output.join("metrics.csv")).unwrap();
+    assert_eq!(rows.lines().count(), 2, "4 steps are one epoch: {rows}");
+    assert!(
+        rows.starts_with("epoch,steps,training_loss,validation_loss,"),
+        "{rows}"
+    );
+    let split = fs::read_to_string(output.join("split.csv")).unwrap();
+    assert_eq!(split.lines().count(), 25, "{split}");
+}
+
+/// The run's own config.json and split.csv give the same run again, to the last bit.
+#[test]
+fn a_run_repeats_from_its_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    phantom::write(&data, 24);
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    succeeds(
+        example()
+            .args(SMALL)
+            .args(["--seed", "5", "--split", "random", "--weighted-loss"])
+            .arg("--data")
+            .arg(&data)
+            .arg("--output")
+            .arg(&first),
+    );
+    succeeds(
+        example()
+            .arg("--config")
+            .arg(first.join("config.json"))
+            .arg("--output")
+            .arg(&second),
+    );
+    for file in ["last.safetensors", "best.safetensors", "split.csv"] {
+        let read = |run: &Path| fs::read(run.join(file)).unwrap();
+        assert!(read(&first) == read(&second), "{file} differs");
+    }
+    let third = folder.path().join("third");
+    succeeds(
+        example()
+            .arg("--config")
+            .arg(first.join("config.json"))
+            .arg("--split")
+            .arg(first.join("split.csv"))
+            .arg("--output")
+            .arg(&third),
+    );
+    let labels = |run: &Path| json(run.join("results.json"))["labels"].clone();
+    assert_eq!(labels(&first), labels(&third));
+}
+
+#[test]
+fn any_table_with_chosen_labels_trains() {
+    let folder = tempfile::tempdir().unwrap();
+    let images = folder.path().join("nih");
+    phantom::write(&images, 12);
+    let mut table = "image,patient,Cough,Mass,Fever\n".to_string();
+    for index in 0..12 {
+        let (patient, visit) = (index / 2, index % 2);
+        let fever = ["", "-1", "0", "1"][index % 4];
+        table += &format!("{patient:08}_{visit:03}.png,p{patient},0,{visit},{fever}\n");
+    }
+    let csv = folder.path().join("table.csv");
+    fs::write(&csv, table).unwrap();
+    let output = folder.path().join("run");
+    succeeds(
+        example()
+            .args(SMALL)
+            .args([
+                "--labels",
+                "Fever,Mass",
+                "--split",
+                "random",
+                "--model",
+                "resnet50",
+            ])
+            .args(["--in-channels", "1"])
+            .arg("--data")
+            .arg(&csv)
+            .arg("--output")
+            .arg(&output),
+    );
+    let results = json(output.join("results.json"));
+    let labels: Vec<&String> = results["labels"].as_object().unwrap().keys().collect();
+    assert_eq!(labels, ["Fever", "Mass"]);
+    let unknown = results["labels"]["Fever"]["positives"].as_u64().unwrap()
+        + results["labels"]["Fever"]["negatives"].as_u64().unwrap();
+    assert!(unknown < results["images"]["test"].as_u64().unwrap());
+}
+
+#[test]
+fn a_disjoint_split_is_reported_without_images() {
+    let folder = tempfile::tempdir().unwrap();
+    phantom::write(folder.path(), 24);
+    fs::remove_dir_all(folder.path().join("images_001")).unwrap();
+    let done = succeeds(
+        example()
+            .arg("--check-split")
+            .arg("--data")
+            .arg(folder.path()),
+    );
+    assert!(
+        text(&done.stdout).contains("disjoint"),
+        "{}",
+        text(&done.stdout)
+    );
+}
+
+#[test]
+fn an_overlapping_split_is_counted_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    phantom::write(folder.path(), 24);
+    let list = folder.path().join("test_list.txt");
+    let mut names = fs::read_to_string(&list).unwrap();
+    names += "00000001_001.png\n";
+    fs::write(&list, names).unwrap();
+    let done = example()
+        .args(["--check-split", "--data"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let report = text(&done.stdout);
+    assert!(report.contains('1'), "{report}");
+    let refused = example().arg("--data").arg(folder.path()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        text(&refused.stderr).lines().count(),
+        1,
+        "{}",
+        text(&refused.stderr)
+    );
+}
