@@ -82,7 +82,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        eprintln!(
+        let line = format!(
             "{}: {} {} in {:.1} s ({:.1}/s) {summary}",
             self.label,
             self.position,
@@ -90,6 +90,7 @@ impl Progress {
             self.started.elapsed().as_secs_f64(),
             self.rate()
         );
+        eprintln!("{}", line.trim_end());
     }
 
     fn status(&self) -> String {

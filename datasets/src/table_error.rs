@@ -111,6 +111,14 @@ pub enum TableError {
         /// The second row.
         second: u64,
     },
+    /// The folder is not NIH's, or not all of it.
+    #[error("{}: there is no {} in this folder, nor a {}: name the folder that NIH's files are in", folder.display(), names[0], names[1])]
+    NoEntries {
+        /// The folder.
+        folder: PathBuf,
+        /// The names that the table of images may have.
+        names: [&'static str; 2],
+    },
     /// One of a set of files is there and another is not.
     #[error("{}: the file is missing beside {}: the two belong together", path.display(), present.display())]
     MissingPartner {

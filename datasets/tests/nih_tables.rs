@@ -188,12 +188,19 @@ fn lists_and_boxes_are_optional_and_no_image_is_needed() {
 #[test]
 fn a_folder_without_tables_is_refused() {
     let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display();
     assert_eq!(
         ChestXray14::open(folder.path()).unwrap_err().to_string(),
         format!(
-            "{}/Data_Entry_2017_v2020.csv: cannot be read: No such file or directory (os error 2)",
-            folder.path().display()
+            "{path}: there is no Data_Entry_2017_v2020.csv in this folder, nor a \
+             Data_Entry_2017.csv: name the folder that NIH's files are in"
         )
+    );
+    assert_eq!(
+        ChestXray14::open(folder.path().join("absent"))
+            .unwrap_err()
+            .to_string(),
+        format!("{path}/absent: cannot be read: No such file or directory (os error 2)")
     );
 }
 

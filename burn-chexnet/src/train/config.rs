@@ -11,6 +11,9 @@ use super::RunError;
 use crate::loss::Reduction;
 use crate::model::Architecture;
 
+/// Beyond any machine; more would only stall this one.
+const MOST_THREADS: usize = 1024;
+
 /// The options of a run. `config.json` in the output folder holds it; a file of the same form
 /// (any part of it) can be given back.
 ///
@@ -131,6 +134,14 @@ impl TrainConfig {
         least("--epochs", self.epochs, 1)?;
         least("--max-steps", self.max_steps.unwrap_or(1), 1)?;
         least("--threads", self.threads.unwrap_or(1), 1)?;
+        if self.threads.is_some_and(|threads| threads > MOST_THREADS) {
+            return Err(RunError::Option {
+                option: "--threads",
+                reason: format!(
+                    "more than {MOST_THREADS} threads: give as many as there are cores"
+                ),
+            });
+        }
         let within = |option: &'static str, value: f64, below: f64| {
             if value > 0.0 && value < below {
                 return Ok(());
@@ -320,6 +331,13 @@ mod tests {
             (
                 TrainConfig {
                     threads: Some(0),
+                    ..default()
+                },
+                "--threads",
+            ),
+            (
+                TrainConfig {
+                    threads: Some(100_000),
                     ..default()
                 },
                 "--threads",

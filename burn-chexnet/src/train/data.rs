@@ -87,6 +87,8 @@ impl RunData {
                 });
             }
         }
+        // On a network drive with a hundred thousand files this takes a while.
+        eprintln!("looking for the images below {}", self.folder.display());
         let used: Vec<usize> = sides.iter().flat_map(|(_, side)| *side).copied().collect();
         Ok(ImageSource::new(self.dataset.clone(), &self.folder, &used)?)
     }

@@ -8,15 +8,15 @@ use burn::optim::GradientsParams;
 /// Every method is called by all replicas in the same order. The defaults are those of a run on
 /// one process; a distributed implementation replaces them and nothing else: there is one loop.
 pub trait Replica<M: Module>: Send + Sync {
-    /// The model that the forward and backward pass of one step runs on: `model` itself, or a
+    /// The model that the last forward and backward pass of a step runs on: `model` itself, or a
     /// copy whose parameters hand over their gradients while backward is still running.
     fn gate(&self, model: M) -> M {
         model
     }
 
     /// The gradients of the step over all replicas, by parameter of `model`. `gradients` are
-    /// those that the backward pass of this replica returned (none where [`gate`](Self::gate)
-    /// took them).
+    /// those of this replica, summed over the micro-batches of the step, without what
+    /// [`gate`](Self::gate) took in the last of them.
     ///
     /// # Errors
     ///

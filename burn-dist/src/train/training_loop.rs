@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::optim::GradientsAccumulator;
 use burn::tensor::{Device, Tensor};
 use burn::train::{
     EventProcessorTraining, InferenceStep, Learner, LearnerEvent, LearnerModel,
@@ -114,7 +114,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Adds a batch and returns its loss.
+    /// Adds a batch, unless its loss is not finite.
     fn add<O: StepOutput>(
         &mut self,
         output: &O,
@@ -253,56 +253,35 @@ where
             let steps = accumulated == accumulate || progress.is_completed();
 
             // Only the last micro-batch of a step meets the other replicas.
-            let output = if steps && accumulate == 1 {
-                let output = self.forward_backward(&run.learner, item);
-                totals.add(&output.item, "training", epoch, batch)?;
-                let gradients = self.replica.reduce(&run.learner.model(), output.grads)?;
-                step(&mut run.learner, gradients);
-                output.item
-            } else {
-                let output = run.learner.train_step(item);
-                totals.add(&output.item, "training", epoch, batch)?;
-                accumulator.accumulate(&run.learner.model(), output.grads);
-                if steps {
-                    let gradients = accumulator.grads();
-                    let gradients = self.replica.reduce(&run.learner.model(), gradients)?;
-                    step(&mut run.learner, gradients);
-                }
-                output.item
+            let output = match steps {
+                true => TrainStep::step(&self.replica.gate(run.learner.model()), item),
+                false => run.learner.train_step(item),
             };
+            totals.add(&output.item, "training", epoch, batch)?;
+            accumulator.accumulate(&run.learner.model(), output.grads);
+            if steps {
+                let gradients = accumulator.grads();
+                let gradients = self.replica.reduce(&run.learner.model(), gradients)?;
+                run.learner.lr_step();
+                run.learner.optimizer_step(gradients);
+            }
             let learning_rate = run.learner.lr_current();
-            let item = TrainingItem::new(output, progress, Some(batch), Some(learning_rate));
+            let item = TrainingItem::new(output.item, progress, Some(batch), Some(learning_rate));
             event(events.process_train(LearnerEvent::ProcessedItem(item)))?;
             if !steps {
                 continue;
             }
             accumulated = 0;
             run.steps += 1;
-            if self
-                .replica
-                .agree(run.components.interrupter.should_stop())?
-            {
-                run.outcome.stopped = true;
-                break;
-            }
-            if self.is_last_step(run.steps) {
+            let stop = run.components.interrupter.should_stop();
+            run.outcome.stopped = self.replica.agree(stop)?;
+            if run.outcome.stopped || self.is_last_step(run.steps) {
                 break;
             }
         }
         drop(batches);
         event(events.process_train(LearnerEvent::EndSplit(epoch)))?;
         totals.mean(self.replica.as_ref(), "training")
-    }
-
-    /// Forward and backward on the gated model, which must be gone before the optimiser runs:
-    /// it shares the parameters.
-    fn forward_backward(
-        &self,
-        learner: &Learner<M>,
-        item: <M as TrainStep>::Input,
-    ) -> burn::train::TrainOutput<<M as TrainStep>::Output> {
-        let gated = self.replica.gate(learner.model());
-        TrainStep::step(&gated, item)
     }
 
     /// The validation side of an epoch: mean loss by sample, and samples.
@@ -359,12 +338,6 @@ where
         };
         Ok(self.replica.agree(stop)?)
     }
-}
-
-/// One step of the schedule and the optimiser.
-fn step<M: LearnerModel>(learner: &mut Learner<M>, gradients: GradientsParams) {
-    learner.lr_step();
-    learner.optimizer_step(gradients);
 }
 
 fn event<E: std::fmt::Display>(result: Result<(), E>) -> Result<(), TrainError> {

@@ -59,12 +59,17 @@ impl ChestXray14 {
     /// error names the file, and the row where there is one.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, TableError> {
         let folder = folder.as_ref();
-        let [newest, oldest] = ENTRIES.map(|name| folder.join(name));
-        let table = if newest.exists() || !oldest.exists() {
-            newest
-        } else {
-            oldest
-        };
+        let table = ENTRIES.iter().find_map(|name| existing(folder, name));
+        let table = table.ok_or_else(|| match std::fs::read_dir(folder) {
+            Ok(_) => TableError::NoEntries {
+                folder: folder.to_owned(),
+                names: ENTRIES,
+            },
+            Err(source) => TableError::Read {
+                path: folder.to_owned(),
+                source,
+            },
+        })?;
         Ok(Self {
             dataset: entries::parse(&table, &text_file::read(&table)?)?,
             lists: OfficialLists::find(folder)?,

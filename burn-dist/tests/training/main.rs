@@ -1,148 +1,24 @@
 //! The training loop on a small model: against burn-train's own loop, and at its edges.
 #![allow(clippy::unwrap_used)]
 
+mod net;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use burn::data::dataloader::{DataLoader, DataLoaderBuilder, batcher::Batcher};
-use burn::data::dataset::InMemDataset;
+use burn::data::dataloader::batcher::Batcher;
 use burn::module::Module;
-use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};
-use burn::tensor::{Device, ExecutionError, Tensor, activation::relu};
+use burn::tensor::Device;
 use burn::train::logger::InMemoryMetricLogger;
-use burn::train::metric::{Adaptor, ItemLazy, LossInput, LossMetric};
-use burn::train::{
-    InferenceStep, Interrupter, Learner, SupervisedTraining, TrainOutput, TrainStep,
-    TrainingStrategy,
-};
+use burn::train::metric::LossMetric;
+use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use burn_dist::train::{
     EpochClock, EpochSummary, LocalReplica, Observer, Plateau, Replica, ReplicaError,
     SharedLearningRate, StepOutput, TrainError, Trained, Training, TrainingLoop,
 };
 
-#[derive(Module, Debug)]
-struct Net {
-    first: Linear,
-    norm: BatchNorm,
-    second: Linear,
-}
-
-#[derive(Clone, Debug)]
-struct Rows {
-    inputs: Tensor<2>,
-    targets: Tensor<2>,
-    names: Vec<String>,
-}
-
-#[derive(Debug)]
-struct Output {
-    loss: Tensor<1>,
-    names: Vec<String>,
-}
-
-impl Net {
-    fn new(device: &Device) -> Self {
-        device.seed(11);
-        Self {
-            first: LinearConfig::new(4, 16).init(device),
-            norm: BatchNormConfig::new(16).init(device),
-            second: LinearConfig::new(16, 1).init(device),
-        }
-    }
-
-    fn run(&self, rows: Rows) -> Output {
-        let hidden = relu(self.norm.forward(self.first.forward(rows.inputs)));
-        let error = self.second.forward(hidden) - rows.targets;
-        Output {
-            loss: error.powi_scalar(2).mean(),
-            names: rows.names,
-        }
-    }
-}
-
-impl TrainStep for Net {
-    type Input = Rows;
-    type Output = Output;
-
-    fn step(&self, rows: Rows) -> TrainOutput<Output> {
-        let output = self.run(rows);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for Net {
-    type Input = Rows;
-    type Output = Output;
-
-    fn step(&self, rows: Rows) -> Output {
-        self.run(rows)
-    }
-}
-
-impl StepOutput for Output {
-    fn loss(&self) -> Tensor<1> {
-        self.loss.clone()
-    }
-
-    fn samples(&self) -> usize {
-        self.names.len()
-    }
-
-    fn names(&self) -> String {
-        self.names.join(", ")
-    }
-}
-
-impl ItemLazy for Output {
-    fn sync(self) -> Result<Self, ExecutionError> {
-        Ok(Self {
-            loss: self.loss.without_autodiff(),
-            ..self
-        })
-    }
-}
-
-impl Adaptor<LossInput> for Output {
-    fn adapt(&self) -> LossInput {
-        LossInput::new(self.loss.clone())
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Row {
-    name: String,
-    values: [f32; 5],
-}
-
-struct Batches;
-
-impl Batcher<Row, Rows> for Batches {
-    fn batch(&self, rows: Vec<Row>, device: &Device) -> Rows {
-        let values: Vec<f32> = rows.iter().flat_map(|row| row.values).collect();
-        let all = Tensor::<1>::from_floats(values.as_slice(), device).reshape([rows.len(), 5]);
-        Rows {
-            inputs: all.clone().narrow(1, 0, 4),
-            targets: all.narrow(1, 4, 1),
-            names: rows.into_iter().map(|row| row.name).collect(),
-        }
-    }
-}
-
-fn rows(count: usize) -> Vec<Row> {
-    (0..count)
-        .map(|row| Row {
-            name: format!("row-{row}"),
-            values: std::array::from_fn(|column| ((row * 5 + column) as f32 * 0.7).sin()),
-        })
-        .collect()
-}
-
-fn loader(rows: Vec<Row>) -> Arc<dyn DataLoader<Rows>> {
-    DataLoaderBuilder::new(Batches)
-        .batch_size(8)
-        .build(InMemDataset::new(rows))
-}
+use net::{Batches, Net, Output, Row, loader, rows};
 
 /// Counts what the loop tells it.
 #[derive(Clone, Default)]
