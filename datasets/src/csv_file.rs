@@ -9,7 +9,18 @@ pub(crate) struct CsvFile<'a> {
     path: &'a Path,
     text: &'a str,
     header: Vec<String>,
+    rows: Rows,
     reader: csv::Reader<&'a [u8]>,
+}
+
+/// How many cells a row has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// As many as the header: a cell too many or too few would shift values between columns.
+    LikeHeader,
+    /// Any number. NIH left header names with commas unquoted, so the header splits into another
+    /// number than the rows; the columns that are read come before these.
+    AnyLength,
 }
 
 /// A column: its position and, for messages, its name.
@@ -21,9 +32,7 @@ pub(crate) struct Column {
 
 impl<'a> CsvFile<'a> {
     /// Reads the header of `text`. `path` names the file in messages.
-    pub(crate) fn new(path: &'a Path, text: &'a str) -> Result<Self, TableError> {
-        // Flexible: headers that NIH left unquoted split into another number of columns than the
-        // rows have.
+    pub(crate) fn new(path: &'a Path, text: &'a str, rows: Rows) -> Result<Self, TableError> {
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .trim(csv::Trim::All)
@@ -33,6 +42,7 @@ impl<'a> CsvFile<'a> {
             path,
             text,
             header: header.iter().map(str::to_owned).collect(),
+            rows,
             reader,
         })
     }
@@ -42,9 +52,9 @@ impl<'a> CsvFile<'a> {
         &self.header
     }
 
-    /// The first column called `name`.
+    /// The column called `name`.
     pub(crate) fn column(&self, name: &str) -> Result<Column, TableError> {
-        self.optional_column(name)
+        self.optional_column(name)?
             .ok_or_else(|| TableError::MissingColumn {
                 path: self.path.to_owned(),
                 column: name.to_owned(),
@@ -52,13 +62,21 @@ impl<'a> CsvFile<'a> {
             })
     }
 
-    /// The first column called `name`, where there is one.
-    pub(crate) fn optional_column(&self, name: &str) -> Option<Column> {
-        let position = self.header.iter().position(|column| column == name)?;
-        Some(Column {
+    /// The column called `name`, where there is one.
+    pub(crate) fn optional_column(&self, name: &str) -> Result<Option<Column>, TableError> {
+        let header = self.header.iter().enumerate();
+        let mut positions = header.filter(|(_, column)| *column == name);
+        let first = positions.next();
+        if positions.next().is_some() {
+            return Err(TableError::ColumnTwice {
+                path: self.path.to_owned(),
+                column: name.to_owned(),
+            });
+        }
+        Ok(first.map(|(position, _)| Column {
             position,
             name: name.to_owned(),
-        })
+        }))
     }
 
     /// Makes something of every row. Empty rows do not count; a file without others is refused.
@@ -78,9 +96,11 @@ impl<'a> CsvFile<'a> {
             if cells.iter().all(str::is_empty) {
                 continue;
             }
+            let number = lines.line_at(start as usize);
+            self.check(&cells, number)?;
             made.push(make(Row {
                 path: self.path,
-                number: lines.line_at(start as usize),
+                number,
                 cells: &cells,
             })?);
         }
@@ -90,6 +110,25 @@ impl<'a> CsvFile<'a> {
             });
         }
         Ok(made)
+    }
+}
+
+impl CsvFile<'_> {
+    /// Refuses a row that swallowed others or has not the cells of the header.
+    fn check(&self, cells: &csv::StringRecord, row: u64) -> Result<(), TableError> {
+        let path = || self.path.to_owned();
+        if cells.iter().any(|cell| cell.contains(['\r', '\n'])) {
+            return Err(TableError::LineBreak { path: path(), row });
+        }
+        if self.rows == Rows::LikeHeader && cells.len() != self.header.len() {
+            return Err(TableError::CellCount {
+                path: path(),
+                row,
+                found: cells.len(),
+                expected: self.header.len(),
+            });
+        }
+        Ok(())
     }
 }
 

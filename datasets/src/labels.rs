@@ -15,7 +15,7 @@ use crate::nih::Pathology;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LabelError {
     /// The set has no label.
-    #[error("a label set needs at least one label, and none is given")]
+    #[error("there is no label: give at least one, in a table as a column of 1 and 0")]
     NoLabels,
     /// A label has no name.
     #[error("label {position} (counted from 1) has an empty name: give every label a name")]
@@ -34,9 +34,7 @@ pub enum LabelError {
         second: usize,
     },
     /// The other set lacks labels of this one.
-    #[error(
-        "labels {missing:?} are not among {available:?}: the two label sets must name them alike"
-    )]
+    #[error("there is no label {}; the labels are {}", missing.join(", "), available.join(", "))]
     Missing {
         /// Every label that the other set lacks, in this set's order.
         missing: Vec<String>,
@@ -191,7 +189,7 @@ mod tests {
     fn bad_sets_are_refused() {
         assert_eq!(
             message(&[]),
-            "a label set needs at least one label, and none is given"
+            "there is no label: give at least one, in a table as a column of 1 and 0"
         );
         assert_eq!(
             message(&["Mass", " "]),
@@ -209,8 +207,7 @@ mod tests {
         let other = LabelSet::new(["Mass", "Nodule"]).unwrap();
         assert_eq!(
             own.alignment(&other).unwrap_err().to_string(),
-            "labels [\"Hernia\", \"Edema\"] are not among [\"Mass\", \"Nodule\"]: \
-             the two label sets must name them alike"
+            "there is no label Hernia, Edema; the labels are Mass, Nodule"
         );
     }
 
@@ -227,7 +224,7 @@ mod tests {
             "{twice}"
         );
         let none = serde_json::from_str::<LabelSet>("[]").unwrap_err();
-        assert!(none.to_string().contains("at least one label"), "{none}");
+        assert!(none.to_string().contains("at least one"), "{none}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// The `indices` in the shuffled order of one epoch, counted from 0.
+/// The `indices` in the shuffled order of one epoch, whatever number its epochs count from.
 ///
 /// The order depends on `indices`, `seed` and `epoch` alone: not on the machine, the number of
 /// threads, or the epochs that ran before. So a resumed run sees what an unbroken run sees. The

@@ -1,6 +1,7 @@
 //! Where the images of a data set lie: a table joined with a folder. It may not decode, nor know of
 //! batches.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub enum SourceError {
     #[error(transparent)]
     Index(#[from] ImageIndexError),
     /// Images that are listed and used are not there.
-    #[error("the image {image:?} ({}, row {row}) is nowhere below {}; {missing} of the {used} images in use are missing: name the folder that has them", table.display(), folder.display())]
+    #[error("the image {image:?} ({}, row {row}) is nowhere below {}; {missing} of the {used} images in use are missing{unreadable}: name the folder that has them", table.display(), folder.display())]
     MissingImages {
         /// The first image that is missing.
         image: String,
@@ -30,6 +31,24 @@ pub enum SourceError {
         missing: usize,
         /// The number of images in use.
         used: usize,
+        /// What could not be read below the folder; empty if nothing.
+        unreadable: String,
+    },
+    /// Two records name one file, so that an image could be on two sides of a split.
+    #[error("{first:?} (row {first_row}) and {second:?} (row {second_row}) of {} are one file, {}: remove one of the rows", table.display(), path.display())]
+    SameFile {
+        /// The first image.
+        first: String,
+        /// Its row in the table.
+        first_row: u64,
+        /// The second image.
+        second: String,
+        /// Its row in the table.
+        second_row: u64,
+        /// The table.
+        table: PathBuf,
+        /// The file.
+        path: PathBuf,
     },
 }
 
@@ -61,12 +80,12 @@ pub struct ImageSource {
 impl ImageSource {
     /// Finds the images of the records `used` below `folder`, in one scan.
     ///
-    /// An image that the table names with folders is looked for from the table's folder first; then,
-    /// like every other, by its file name below `folder`.
+    /// An image is found by its name as [`ImageIndex::find`] does.
     ///
     /// # Errors
     ///
-    /// A folder that cannot be read; an image in use that is not there, or there twice.
+    /// A folder that cannot be read; an image in use that is not there, or there twice; one file
+    /// that two records in use name.
     ///
     /// # Panics
     ///
@@ -77,25 +96,44 @@ impl ImageSource {
         used: &[usize],
     ) -> Result<Self, SourceError> {
         let images = ImageIndex::scan(folder)?;
-        let mut paths = vec![None; dataset.len()];
-        let mut first_missing = None;
-        let mut missing = 0;
+        let records = dataset.records();
+        let mut paths: Vec<Option<PathBuf>> = vec![None; dataset.len()];
+        let mut users: HashMap<PathBuf, usize> = HashMap::new();
+        let mut missing = Vec::new();
         for &index in used {
-            paths[index] = find(&dataset, index, &images)?;
-            if paths[index].is_none() {
-                first_missing.get_or_insert(index);
-                missing += 1;
+            let Some(path) = images.find(&records[index].image)? else {
+                missing.push(index);
+                continue;
+            };
+            let first = *users.entry(path.to_owned()).or_insert(index);
+            if first != index {
+                return Err(SourceError::SameFile {
+                    first: records[first].image.clone(),
+                    first_row: records[first].row,
+                    second: records[index].image.clone(),
+                    second_row: records[index].row,
+                    table: dataset.table().to_owned(),
+                    path: path.to_owned(),
+                });
             }
+            paths[index] = Some(path.to_owned());
         }
-        if let Some(index) = first_missing {
-            let record = &dataset.records()[index];
+        if let Some(&first) = missing.first() {
+            let unreadable = match images.unreadable() {
+                [] => String::new(),
+                [first, ..] => format!(
+                    " ({} entries there cannot be read, the first: {first})",
+                    images.unreadable().len()
+                ),
+            };
             return Err(SourceError::MissingImages {
-                image: record.image.clone(),
+                image: records[first].image.clone(),
                 table: dataset.table().to_owned(),
-                row: record.row,
+                row: records[first].row,
                 folder: images.folder().to_owned(),
-                missing,
+                missing: missing.len(),
                 used: used.len(),
+                unreadable,
             });
         }
         Ok(Self { dataset, paths })
@@ -110,26 +148,6 @@ impl ImageSource {
     pub fn path(&self, index: usize) -> Option<&Path> {
         self.paths.get(index)?.as_deref()
     }
-}
-
-/// The file of one record.
-fn find(
-    dataset: &Dataset,
-    index: usize,
-    images: &ImageIndex,
-) -> Result<Option<PathBuf>, ImageIndexError> {
-    let image = Path::new(&dataset.records()[index].image);
-    let has_folders = image.components().count() > 1;
-    if let (true, Some(folder)) = (has_folders, dataset.table().parent()) {
-        let path = folder.join(image);
-        if path.is_file() {
-            return Ok(Some(path));
-        }
-    }
-    let Some(name) = image.file_name().and_then(|name| name.to_str()) else {
-        return Ok(None);
-    };
-    Ok(images.find(name)?.map(Path::to_owned))
 }
 
 #[cfg(test)]
@@ -177,21 +195,39 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_folders_is_looked_for_from_the_table_and_then_by_its_file_name() {
+    fn a_name_with_folders_is_found_by_all_of_it() {
         let folder = tempfile::tempdir().unwrap();
-        for file in ["p1/view.jpg", "p2/view.jpg", "elsewhere/other.jpg"] {
+        for file in ["p1/view.jpg", "p2/view.jpg"] {
             write(&folder, file);
         }
         let dataset = dataset(
             folder.path(),
-            &["p1/view.jpg", "p2/view.jpg", "p3/other.jpg"],
+            &["p1/view.jpg", "p2/view.jpg", "p3/view.jpg"],
         );
-        let source = ImageSource::new(dataset, folder.path(), &[0, 1, 2]).unwrap();
+        let source = ImageSource::new(dataset.clone(), folder.path(), &[0, 1]).unwrap();
         assert_eq!(source.path(0), Some(&*folder.path().join("p1/view.jpg")));
         assert_eq!(source.path(1), Some(&*folder.path().join("p2/view.jpg")));
+        let error = ImageSource::new(dataset, folder.path(), &[0, 1, 2]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("the image \"p3/view.jpg\""),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder, "images/a.png");
+        let dataset = dataset(folder.path(), &["a.png", "images/a.png"]);
+        assert!(ImageSource::new(dataset.clone(), folder.path(), &[1]).is_ok());
+        let error = ImageSource::new(dataset, folder.path(), &[0, 1]).unwrap_err();
+        let folder = folder.path().display();
         assert_eq!(
-            source.path(2),
-            Some(&*folder.path().join("elsewhere/other.jpg"))
+            error.to_string(),
+            format!(
+                "\"a.png\" (row 2) and \"images/a.png\" (row 3) of {folder}/table.csv are one \
+                 file, {folder}/images/a.png: remove one of the rows"
+            )
         );
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::csv_file::{Column, CsvFile, Row};
+use crate::csv_file::{Column, CsvFile, Row, Rows};
 use crate::dataset::Dataset;
 use crate::labels::LabelSet;
 use crate::record::{LabelValue, Record};
@@ -46,7 +46,7 @@ impl Dataset {
 }
 
 fn read(path: &Path, text: &str, labels: Option<LabelSet>) -> Result<Dataset, TableError> {
-    let csv = CsvFile::new(path, text)?;
+    let csv = CsvFile::new(path, text, Rows::LikeHeader)?;
     let image = csv.column("image")?;
     let patient = csv.column("patient")?;
     let labels = match labels {
@@ -165,7 +165,7 @@ mod tests {
         );
         assert_eq!(
             message(b"image,patient,Edema\r\na,1,0\r\n\r\nb,1,\"yes\nno\"\r\n"),
-            "t.csv, row 4, column \"Edema\": \"yes\\nno\" is not 1, 0, -1 (uncertain) or empty (missing)"
+            "t.csv, row 4: a cell goes on over the end of the line: look for a quote that is not closed"
         );
         assert_eq!(
             message(b"image,patient,Edema\n ,1,0\n"),
@@ -189,7 +189,15 @@ mod tests {
         );
         assert_eq!(
             message(b"image,patient,Edema\na,1,0\nb,1\n"),
-            "t.csv, row 3: the row ends before the column \"Edema\": complete it or remove it"
+            "t.csv, row 3: 2 cells under a header of 3: look for a comma or a quote too many"
+        );
+        assert_eq!(
+            message(b"image,patient,Edema\na,Doe, 1,0\n"),
+            "t.csv, row 2: 4 cells under a header of 3: look for a comma or a quote too many"
+        );
+        assert_eq!(
+            message(b"image,patient,patient,Edema\na,1,1,0\n"),
+            "t.csv: there are two columns \"patient\": rename or remove one"
         );
         assert_eq!(
             message(b"image,patient,Edema\na,1,0\nb,\xff,0\n"),
@@ -201,7 +209,7 @@ mod tests {
         );
         assert_eq!(
             message(b"image,patient\na,1\n"),
-            "t.csv: a label set needs at least one label, and none is given"
+            "t.csv: there is no label: give at least one, in a table as a column of 1 and 0"
         );
         assert_eq!(
             message(b"image,patient,Mass,Mass\na,1,0,0\n"),
@@ -210,6 +218,25 @@ mod tests {
         assert_eq!(
             message(b"image,patient,Mass\na,1,0\nb,1,0\na,2,0\n"),
             "t.csv: the image \"a\" is in row 2 and in row 4: remove one of them"
+        );
+    }
+
+    #[test]
+    fn a_label_that_two_columns_have_is_refused() {
+        let table = b"image,patient,Mass,Mass\na,1,0,1\n";
+        assert_eq!(
+            dataset(table, Some(&["Mass"])).unwrap_err().to_string(),
+            "t.csv: there are two columns \"Mass\": rename or remove one"
+        );
+    }
+
+    /// A quote that is not closed would swallow the rows behind it.
+    #[test]
+    fn a_quote_that_is_not_closed_is_refused() {
+        let table = b"image,patient,Mass,note\na,1,0,\"seen\nb,2,1,\nc,3,0,\n";
+        assert_eq!(
+            dataset(table, Some(&["Mass"])).unwrap_err().to_string(),
+            "t.csv, row 2: a cell goes on over the end of the line: look for a quote that is not closed"
         );
     }
 

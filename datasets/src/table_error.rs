@@ -55,6 +55,34 @@ pub enum TableError {
         /// The columns that are there.
         found: Vec<String>,
     },
+    /// Two columns have the name of one that is read.
+    #[error("{}: there are two columns {column:?}: rename or remove one", path.display())]
+    ColumnTwice {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+    },
+    /// A row has another number of cells than the header.
+    #[error("{}, row {row}: {found} cells under a header of {expected}: look for a comma or a quote too many", path.display())]
+    CellCount {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+        /// The number of cells.
+        found: usize,
+        /// The number of columns.
+        expected: usize,
+    },
+    /// A cell goes on over the end of its line.
+    #[error("{}, row {row}: a cell goes on over the end of the line: look for a quote that is not closed", path.display())]
+    LineBreak {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+    },
     /// A row ends before a column.
     #[error("{}, row {row}: the row ends before the column {column:?}: complete it or remove it", path.display())]
     ShortRow {
@@ -112,7 +140,7 @@ pub enum TableError {
         second: u64,
     },
     /// The folder is not NIH's, or not all of it.
-    #[error("{}: there is no {} in this folder, nor a {}: name the folder that NIH's files are in", folder.display(), names[0], names[1])]
+    #[error("{}: there is no {} in this folder, nor a {}: name the folder that NIH's files are in, or the CSV table itself for other data", folder.display(), names[0], names[1])]
     NoEntries {
         /// The folder.
         folder: PathBuf,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Pathology;
-use crate::csv_file::{Column, CsvFile, Row};
+use crate::csv_file::{Column, CsvFile, Row, Rows};
 use crate::table_error::TableError;
 
 /// A box that a radiologist drew around a finding, in pixels of the original image of 1024 by
@@ -26,7 +26,7 @@ pub struct BoundingBox {
 
 /// Reads the list `text`; `path` names it in messages.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<BoundingBox>, TableError> {
-    let csv = CsvFile::new(path, text)?;
+    let csv = CsvFile::new(path, text, Rows::AnyLength)?;
     let image = csv.column("Image Index")?;
     let label = csv.column("Finding Label")?;
     // One name with unquoted commas, `Bbox [x,y,w,h]`, makes the names of four columns.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Pathology;
-use crate::csv_file::{Column, CsvFile, Row};
+use crate::csv_file::{Column, CsvFile, Row, Rows};
 use crate::dataset::Dataset;
 use crate::labels::LabelSet;
 use crate::record::{LabelValue, Record, Sex, View};
@@ -14,15 +14,15 @@ const NO_FINDING: &str = "No Finding";
 
 /// Reads the table `text`; `path` names it in messages.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Dataset, TableError> {
-    let csv = CsvFile::new(path, text)?;
+    let csv = CsvFile::new(path, text, Rows::AnyLength)?;
     // The columns after these have unquoted commas in their names; the rows before them fit.
     let image = csv.column("Image Index")?;
     let findings = csv.column("Finding Labels")?;
     let patient = csv.column("Patient ID")?;
-    let follow_up = csv.optional_column("Follow-up #");
-    let age = csv.optional_column("Patient Age");
-    let sex = csv.optional_column("Patient Gender");
-    let view = csv.optional_column("View Position");
+    let follow_up = csv.optional_column("Follow-up #")?;
+    let age = csv.optional_column("Patient Age")?;
+    let sex = csv.optional_column("Patient Gender")?;
+    let view = csv.optional_column("View Position")?;
     let records = csv.rows(|row| {
         Ok(Record {
             image: row.filled_cell(&image)?.to_owned(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{SIDES, Side, Split, SplitError};
-use crate::csv_file::CsvFile;
+use crate::csv_file::{CsvFile, Rows};
 use crate::dataset::Dataset;
 use crate::text_file;
 
@@ -69,7 +69,7 @@ impl Split {
 }
 
 fn read(path: &Path, text: &str, dataset: &Dataset) -> Result<Split, SplitError> {
-    let csv = CsvFile::new(path, text)?;
+    let csv = CsvFile::new(path, text, Rows::LikeHeader)?;
     let image = csv.column("image")?;
     let split = csv.column("split")?;
     let rows = csv.rows(|row| {
