@@ -11,6 +11,7 @@ use burn_chexnet::Preprocessing;
 use burn_chexnet::model::{Architecture, Classifier, DenseNet, DenseNetConfig, ResNetConfig};
 use burn_chexnet::weights::{self, Metadata, SplitOrigin, WeightsError};
 use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
 use tempfile::TempDir;
 
 fn metadata() -> Metadata {
@@ -208,6 +209,41 @@ fn another_shape_is_refused_with_both() {
     let (_, text) = failure(&path);
     assert!(text.contains("2 of another shape or type"), "{text}");
     assert!(text.contains("classifier."), "{text}");
+}
+
+#[test]
+fn another_type_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = saved(&folder);
+    let bytes = std::fs::read(&path).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let half = [0u8; 2 * 2];
+    let tensors = file.tensors().into_iter().map(|(key, tensor)| {
+        if key == "classifier.bias" {
+            let half = TensorView::new(Dtype::F16, vec![2], &half).unwrap();
+            (key, half)
+        } else {
+            (key, tensor)
+        }
+    });
+    std::fs::write(&path, safetensors::serialize(tensors, None).unwrap()).unwrap();
+    let (_, text) = failure(&path);
+    assert!(
+        text.contains("classifier.bias: F16 in the file, F32 in the model"),
+        "{text}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn others_may_read_the_weights() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = saved(&folder);
+    let beside = folder.path().join("beside");
+    std::fs::write(&beside, "").unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&path), mode(&beside));
 }
 
 #[test]

@@ -6,7 +6,8 @@
 mod metadata;
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use burn::store::burn_pack::Tensor as StoredTensor;
@@ -14,6 +15,7 @@ use burn::store::{
     ApplyError, BurnToPyTorchAdapter, ModuleAdapter, ModuleContext, ModuleSnapshot, ModuleStore,
     PyTorchToBurnAdapter, SafetensorsStore,
 };
+use burn::tensor::DType;
 
 use crate::model::Classifier;
 
@@ -119,8 +121,7 @@ pub fn save<C: Classifier>(
         reason,
     };
     let entry = serde_json::to_string(metadata).map_err(|e| write(e.to_string()))?;
-    let mut store = SafetensorsStore::from_file(path)
-        .overwrite(true)
+    let mut store = SafetensorsStore::from_bytes(None)
         .clear_metadata()
         .metadata(metadata::KEY, entry)
         .with_to_adapter(TorchvisionKeys(C::torchvision_key));
@@ -128,7 +129,26 @@ pub fn save<C: Classifier>(
     // not.
     store
         .collect_from(&model.valid())
-        .map_err(|e| write(one_line(&e.to_string())))
+        .map_err(|e| write(one_line(&e.to_string())))?;
+    let bytes = store.get_bytes().map_err(|e| write(e.to_string()))?;
+    write_whole(path, &bytes).map_err(|e| write(e.to_string()))
+}
+
+/// Writes beside `path`, then renames: the file is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".tmp");
+    let written = File::create(&aside)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| std::fs::rename(&aside, path));
+    if written.is_err() {
+        // What is left of it helps nobody; the first error is the one to report.
+        let _ = std::fs::remove_file(&aside);
+    }
+    written
 }
 
 /// Loads the weights at `path` into `model` and returns the number of tensors loaded (606 for
@@ -154,9 +174,17 @@ pub fn load<C: Classifier>(model: &mut C, path: impl AsRef<Path>) -> Result<usiz
     let mut store = SafetensorsStore::from_file(path);
     let stored = store.get_all_tensors().map_err(|e| format(e.to_string()))?;
     let mut unexpected = Vec::new();
+    let mut mismatched = Vec::new();
     let mut tensors = Vec::new();
     for (key, tensor) in stored {
         match paths.get(key) {
+            // Burn would keep the width of the file, and the model compute in mixed types.
+            Some(_) if tensor.dtype != DType::F32 => {
+                mismatched.push(format!(
+                    "{key}: {:?} in the file, F32 in the model",
+                    tensor.dtype
+                ));
+            }
             Some(path) => {
                 let mut tensor = tensor.clone();
                 tensor.name.clone_from(path);
@@ -168,7 +196,7 @@ pub fn load<C: Classifier>(model: &mut C, path: impl AsRef<Path>) -> Result<usiz
         }
     }
     let result = model.apply(tensors, None, Some(Box::new(PyTorchToBurnAdapter)), false);
-    let mismatched: Vec<String> = result.errors.iter().map(mismatch::<C>).collect();
+    mismatched.extend(result.errors.iter().map(mismatch::<C>));
     let mut missing: Vec<String> = result
         .missing
         .iter()
@@ -219,7 +247,7 @@ fn read_header(path: &Path) -> Result<HashMap<String, String>, WeightsError> {
         path: path.to_path_buf(),
         source,
     };
-    let mut file = std::fs::File::open(path).map_err(read)?;
+    let mut file = File::open(path).map_err(read)?;
     let length = file.metadata().map_err(read)?.len();
     let mut size = [0u8; 8];
     file.read_exact(&mut size)
