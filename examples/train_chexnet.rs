@@ -36,10 +36,10 @@ struct Options {
     /// Channels of the input, 1 or 3 [default: 3]
     #[arg(long, value_name = "N")]
     in_channels: Option<usize>,
-    /// Folder of the results [default: runs/train_chexnet]
+    /// Folder of the results; a run that is there is replaced [default: runs/train_chexnet]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Height and width of the input in pixels, at least 32 [default: 224]
+    /// Height and width of the input in pixels, 32 to 4096 [default: 224]
     #[arg(long, value_name = "N")]
     image_size: Option<usize>,
     /// Images a step [default: 16]
@@ -52,17 +52,20 @@ struct Options {
     #[arg(long, value_name = "N")]
     max_steps: Option<usize>,
     /// Learning rate of Adam [default: 0.001]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f64>,
-    /// Epochs without improvement before the learning rate is divided by 10 [default: 0]
+    /// Factor on the learning rate when the validation loss stalls [default: 0.1]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    plateau_factor: Option<f64>,
+    /// Epochs without improvement that are forgiven before that [default: 0]
     #[arg(long, value_name = "EPOCHS")]
     plateau_patience: Option<usize>,
     /// sum-over-labels (the paper) or mean [default: sum-over-labels]
     #[arg(long)]
     loss: Option<Reduction>,
-    /// Weigh positives and negatives of a label alike (the paper's w+ and w-)
-    #[arg(long)]
-    weighted_loss: bool,
+    /// Weigh positives and negatives of a label alike, the paper's w+ and w- [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    weighted_loss: Option<bool>,
     /// Seed of the split, the order and the initial weights [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -85,7 +88,7 @@ impl Options {
         };
         Ok(TrainConfig {
             data: self.data.or(base.data),
-            labels: self.labels.or(base.labels),
+            labels: self.labels.map(trimmed).or(base.labels),
             split: self.split.unwrap_or(base.split),
             model: self.model.unwrap_or(base.model),
             in_channels: self.in_channels.unwrap_or(base.in_channels),
@@ -95,15 +98,21 @@ impl Options {
             epochs: self.epochs.unwrap_or(base.epochs),
             max_steps: self.max_steps.or(base.max_steps),
             learning_rate: self.lr.unwrap_or(base.learning_rate),
+            plateau_factor: self.plateau_factor.unwrap_or(base.plateau_factor),
             plateau_patience: self.plateau_patience.unwrap_or(base.plateau_patience),
             reduction: self.loss.unwrap_or(base.reduction),
-            weighted_loss: self.weighted_loss || base.weighted_loss,
+            weighted_loss: self.weighted_loss.unwrap_or(base.weighted_loss),
             seed: self.seed.unwrap_or(base.seed),
             threads: self.threads.or(base.threads),
             device: self.device.unwrap_or(base.device),
-            ..base
         })
     }
+}
+
+/// `Mass, Edema` in quotes has a blank.
+fn trimmed(labels: Vec<String>) -> Vec<String> {
+    let labels = labels.iter().map(|label| label.trim().to_string());
+    labels.collect()
 }
 
 fn main() -> ExitCode {
@@ -113,7 +122,7 @@ fn main() -> ExitCode {
             let config = options.config()?;
             if only_check {
                 let report = check_split(&config)?;
-                println!("{report}");
+                chexnet::print(&report)?;
                 return Ok(match report.is_disjoint() {
                     true => ExitCode::SUCCESS,
                     false => ExitCode::FAILURE,
@@ -122,7 +131,10 @@ fn main() -> ExitCode {
             config.check()?;
             chexnet::thread_pool(config.threads)?;
             let results = run(&config)?;
-            println!("{results}\nresults in {}", config.output.display());
+            chexnet::print(format_args!(
+                "{results}\nresults in {}",
+                config.output.display()
+            ))?;
             Ok(ExitCode::SUCCESS)
         },
     )

@@ -1,37 +1,16 @@
-//! Parsing options and reporting errors as one line.
+//! Parsing options and reporting errors as one line. Output that cannot be written (a closed pipe,
+//! a full disk) is an error like any other, never a panic.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-/// The options of the program, or the exit code when there is nothing to run: `--help` and
-/// `--version` print and succeed; a wrong option gives one line and code 2.
-///
-/// # Errors
-///
-/// The exit code of a program that is not to run.
-pub fn parse<O: Parser>() -> Result<O, ExitCode> {
-    O::try_parse().map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print!("{error}");
-            ExitCode::SUCCESS
-        }
-        _ => {
-            // clap adds usage and tips on further lines.
-            let text = error.to_string();
-            eprintln!(
-                "{} (--help shows all options)",
-                text.lines().next().unwrap_or_default()
-            );
-            ExitCode::from(2)
-        }
-    })
-}
-
 /// Runs `program` with the options of the command line; its error becomes one line on standard
-/// error and exit code 1.
+/// error and exit code 1. `--help` and `--version` print and succeed; a wrong option gives one line
+/// and code 2.
 ///
 /// ```no_run
 /// #[derive(clap::Parser)]
@@ -39,19 +18,60 @@ pub fn parse<O: Parser>() -> Result<O, ExitCode> {
 ///     name: String,
 /// }
 /// chexnet::main(|options: Options| {
-///     println!("{}", options.name);
+///     chexnet::print(&options.name)?;
 ///     Ok::<_, std::io::Error>(std::process::ExitCode::SUCCESS)
 /// });
 /// ```
 pub fn main<O: Parser, E: Display>(program: impl FnOnce(O) -> Result<ExitCode, E>) -> ExitCode {
-    let options = match parse() {
+    let options = match O::try_parse() {
         Ok(options) => options,
-        Err(code) => return code,
+        Err(error) => return wrong_options(&error),
     };
     program(options).unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        complain(&error.to_string());
         ExitCode::FAILURE
     })
+}
+
+/// Prints `text` and a line end on standard output.
+///
+/// # Errors
+///
+/// If standard output cannot be written.
+pub fn print(text: impl Display) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{text}")
+        .and_then(|()| output.flush())
+        .map_err(|error| io::Error::new(error.kind(), format!("standard output: {error}")))
+}
+
+fn wrong_options(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        return match print(text.trim_end()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&error.to_string());
+                ExitCode::FAILURE
+            }
+        };
+    }
+    // clap adds usage and tips on further lines.
+    let first = text.lines().next().unwrap_or_default();
+    complain(&format!(
+        "{} (--help shows all options)",
+        first.trim_start_matches("error: ")
+    ));
+    ExitCode::from(2)
+}
+
+/// One line on standard error; there is nobody left to tell if that fails.
+fn complain(error: &str) {
+    let line = error.replace(['\r', '\n'], " ");
+    let _ = writeln!(io::stderr(), "error: {line}");
 }
 
 /// Sizes rayon's global pool, on which decoding and computing run: `threads`, or the limit of
@@ -59,13 +79,12 @@ pub fn main<O: Parser, E: Display>(program: impl FnOnce(O) -> Result<ExitCode, E
 ///
 /// # Errors
 ///
-/// If the pool was already in use.
-pub fn thread_pool(threads: Option<usize>) -> Result<usize, rayon::ThreadPoolBuildError> {
+/// If the pool was already in use, or that many threads cannot be started.
+pub fn thread_pool(threads: Option<usize>) -> Result<(), rayon::ThreadPoolBuildError> {
     let threads = threads
         .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
         .unwrap_or(1);
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
-        .build_global()?;
-    Ok(threads)
+        .build_global()
 }

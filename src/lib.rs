@@ -3,4 +3,4 @@
 
 mod cli;
 
-pub use cli::{main, parse, thread_pool};
+pub use cli::{main, print, thread_pool};

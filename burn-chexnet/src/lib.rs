@@ -45,4 +45,4 @@ pub mod train;
 #[cfg(feature = "weights")]
 pub mod weights;
 
-pub use preprocessing::{Preprocessing, PreprocessingError};
+pub use preprocessing::{Preprocessing, PreprocessingError, Resize};

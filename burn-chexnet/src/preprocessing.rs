@@ -3,6 +3,8 @@
 //!
 //! May not know where pixels come from.
 
+use std::ops::RangeInclusive;
+
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +13,14 @@ const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 /// Standard deviation of ImageNet's red, green and blue on the same scale.
 const IMAGENET_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 
+/// Sizes that a network can take: its stride is 32, and beyond the upper end one image alone takes
+/// gigabytes in training.
+pub(crate) const SIZES: RangeInclusive<usize> = 32..=4096;
+
 /// From `[batch, size, size]` 8-bit grey pixels to `[batch, channels, size, size]`:
 /// each channel is `(pixel / 255 − mean) / deviation`.
 ///
-/// The whole X-ray was resized to `image_size` × `image_size` before (bilinear, anti-aliased).
+/// The X-ray was resized to `image_size` × `image_size` before, as [`Resize`] says.
 ///
 /// ```
 /// use burn_chexnet::Preprocessing;
@@ -28,17 +34,30 @@ const IMAGENET_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 pub struct Preprocessing {
     /// Height and width of the model's input, pixels.
     pub image_size: usize,
+    /// How an image gets this size.
+    #[serde(default)]
+    pub resize: Resize,
     /// Subtracted from each channel on the scale 0 to 1; its length is the number of channels.
     pub mean: Vec<f32>,
     /// Each channel is divided by it after the mean.
     pub deviation: Vec<f32>,
 }
 
+/// How an image gets the size of the input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resize {
+    /// The whole image to a square, its aspect ratio lost: bilinear with anti-aliasing, on 8-bit
+    /// grey, as torchvision's `Resize((size, size))` of a Pillow image.
+    #[default]
+    Whole,
+}
+
 /// Why pixels cannot become an input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreprocessingError {
     /// Not a size that a network with stride 32 can take.
-    #[error("image size {0} is too small: give at least 32 pixels")]
+    #[error("image size {0}: give 32 to 4096 pixels")]
     ImageSize(usize),
     /// Neither grey nor three channels.
     #[error("{0} input channels: give 1 or 3")]
@@ -61,7 +80,7 @@ impl Preprocessing {
     ///
     /// # Errors
     ///
-    /// If `image_size` is below 32 or `channels` is neither 1 nor 3.
+    /// If `image_size` is not from 32 to 4096, or `channels` is neither 1 nor 3.
     pub fn imagenet(image_size: usize, channels: usize) -> Result<Self, PreprocessingError> {
         let mean_of = |values: [f32; 3]| vec![values.iter().sum::<f32>() / 3.0];
         let (mean, deviation) = match channels {
@@ -71,6 +90,7 @@ impl Preprocessing {
         };
         let preprocessing = Self {
             image_size,
+            resize: Resize::Whole,
             mean,
             deviation,
         };
@@ -87,10 +107,10 @@ impl Preprocessing {
     ///
     /// # Errors
     ///
-    /// If the size is below 32, the channels are neither 1 nor 3, or the statistics are not
+    /// If the size is not from 32 to 4096, the channels are neither 1 nor 3, or the statistics are not
     /// finite with positive deviations.
     pub fn check(&self) -> Result<(), PreprocessingError> {
-        if self.image_size < 32 {
+        if !SIZES.contains(&self.image_size) {
             return Err(PreprocessingError::ImageSize(self.image_size));
         }
         if self.mean.len() != 1 && self.mean.len() != 3 {
@@ -106,10 +126,11 @@ impl Preprocessing {
     ///
     /// # Errors
     ///
-    /// If `pixels` is no whole number of images.
+    /// If `pixels` is no whole number of images, or [`check`](Self::check) fails.
     pub fn tensor(&self, pixels: &[u8], device: &Device) -> Result<Tensor<4>, PreprocessingError> {
+        self.check()?;
         let (size, area) = (self.image_size, self.image_size * self.image_size);
-        if area == 0 || !pixels.len().is_multiple_of(area) {
+        if !pixels.len().is_multiple_of(area) {
             return Err(PreprocessingError::Pixels {
                 pixels: pixels.len(),
                 size,
@@ -163,10 +184,12 @@ mod tests {
 
     #[test]
     fn refuses_what_no_model_takes() {
-        assert_eq!(
-            Preprocessing::imagenet(0, 3),
-            Err(PreprocessingError::ImageSize(0))
-        );
+        for size in [0, 31, 4097, usize::MAX] {
+            assert_eq!(
+                Preprocessing::imagenet(size, 3),
+                Err(PreprocessingError::ImageSize(size))
+            );
+        }
         assert_eq!(
             Preprocessing::imagenet(224, 2),
             Err(PreprocessingError::Channels(2))

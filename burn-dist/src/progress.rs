@@ -1,7 +1,7 @@
 //! Progress of anything that takes longer than two seconds: a bar on a terminal, plain lines
 //! where there is none (a log file, a batch job).
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -71,16 +71,19 @@ impl Progress {
             }
             None if Instant::now() >= self.line_due => {
                 self.line_due = Instant::now() + LINE_INTERVAL;
-                eprintln!("{}: {position}/{} {note}", self.label, self.total);
+                write_line(&format!("{}: {position}/{} {note}", self.label, self.total));
             }
             None => {}
         }
     }
 
-    /// Ends with one plain line that stays.
+    /// Ends with one plain line that stays, if anything was done.
     pub fn finish(self, summary: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+        if self.position == 0 {
+            return; // What stopped it before it began speaks for itself.
         }
         let line = format!(
             "{}: {} {} in {:.1} s ({:.1}/s) {summary}",
@@ -90,7 +93,7 @@ impl Progress {
             self.started.elapsed().as_secs_f64(),
             self.rate()
         );
-        eprintln!("{}", line.trim_end());
+        write_line(&line);
     }
 
     fn status(&self) -> String {
@@ -100,4 +103,9 @@ impl Progress {
     fn rate(&self) -> f64 {
         self.position as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
     }
+}
+
+/// One line on standard error. A log that cannot be written must not end a run of days.
+pub fn write_line(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", line.trim_end());
 }

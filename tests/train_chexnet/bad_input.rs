@@ -81,7 +81,7 @@ fn no_data_says_what_to_give() {
 fn missing_folder() {
     let case = Case::new();
     fs::rename(case.data(), case.folder.path().join("elsewhere")).unwrap();
-    names(&case.fails(&[]), &["data"]);
+    names(&case.fails(&[]), &["--data: ", "data does not exist"]);
 }
 
 #[test]
@@ -169,6 +169,39 @@ fn zero_byte_table() {
 fn image_size_zero() {
     let case = Case::new();
     names(&case.fails(&["--image-size", "0"]), &["--image-size", "32"]);
+}
+
+#[test]
+fn image_sizes_beyond_any_network() {
+    let case = Case::new();
+    for size in ["4097", "4294967296", "18446744073709551615"] {
+        names(
+            &case.fails(&["--image-size", size]),
+            &["--image-size", size, "4096"],
+        );
+    }
+}
+
+#[test]
+fn nothing_to_learn() {
+    let case = Case::new();
+    let table = case.folder.path().join("unknown.csv");
+    let rows = (0..12).map(|row| format!("{row:08}_000.png,{row},,-1\n"));
+    fs::write(
+        &table,
+        "image,patient,Mass,Edema\n".to_string() + &rows.collect::<String>(),
+    )
+    .unwrap();
+    let config = case.folder.path().join("table.json");
+    let data = table.to_str().unwrap();
+    fs::write(
+        &config,
+        format!(r#"{{"image_size": 32, "split": "random", "data": {data:?}}}"#),
+    )
+    .unwrap();
+    let done = example().arg("--config").arg(config).output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    names(&text(&done.stderr), &["unknown.csv", "nothing to learn"]);
 }
 
 #[test]

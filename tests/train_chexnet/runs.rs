@@ -76,6 +76,60 @@ fn a_run_ends_with_a_table_and_its_files() {
     assert_eq!(split.lines().count(), 25, "{split}");
 }
 
+/// Results of an earlier run beside the configuration of a later one would deceive.
+#[test]
+fn a_run_replaces_what_another_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, output) = (folder.path().join("data"), folder.path().join("run"));
+    phantom::write(&data, 24);
+    let run = |options: &[&str]| {
+        let mut command = example();
+        command.args(["--image-size", "32", "--batch-size", "8"]);
+        command
+            .arg("--data")
+            .arg(&data)
+            .arg("--output")
+            .arg(&output);
+        command.args(options).output().unwrap()
+    };
+    assert!(run(&["--epochs", "3"]).status.success());
+    assert!(output.join("checkpoints/model-3.bpk").is_file());
+    let failed = run(&["--epochs", "3", "--lr", "1e38"]);
+    assert!(!failed.status.success());
+    for file in [
+        "results.json",
+        "best.safetensors",
+        "checkpoints/model-3.bpk",
+    ] {
+        assert!(!output.join(file).exists(), "{file}");
+    }
+}
+
+/// A reader that goes away, or a full disk behind standard output, is no reason to panic.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    phantom::write(folder.path(), 24);
+    for options in [&["--check-split"][..], &["--help"]] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let done = example()
+            .args(options)
+            .arg("--data")
+            .arg(folder.path())
+            .stdout(full)
+            .output()
+            .unwrap();
+        assert_eq!(done.status.code(), Some(1));
+        let error = text(&done.stderr);
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.starts_with("error: standard output: "), "{error}");
+    }
+}
+
 /// The run's own config.json and split.csv give the same run again, to the last bit.
 #[test]
 fn a_run_repeats_from_its_configuration() {
@@ -189,7 +243,14 @@ fn an_overlapping_split_is_counted_and_fails() {
         .unwrap();
     assert_eq!(done.status.code(), Some(1));
     let report = text(&done.stdout);
-    assert!(report.contains('1'), "{report}");
+    let verdict = report.lines().last().unwrap();
+    // Patient 1 has two images; one of them was put on the test list as well.
+    assert!(verdict.starts_with("OVERLAP: 1 patients"), "{report}");
+    assert!(
+        verdict.contains("00000001") || verdict.contains("\"1\""),
+        "{report}"
+    );
+    assert!(verdict.contains("1 images"), "{report}");
     let refused = example().arg("--data").arg(folder.path()).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(

@@ -8,8 +8,10 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
+use crate::PreprocessingError;
 use crate::loss::Reduction;
 use crate::model::Architecture;
+use crate::preprocessing::SIZES;
 
 /// Beyond any machine; more would only stall this one.
 const MOST_THREADS: usize = 1024;
@@ -100,7 +102,15 @@ impl TrainConfig {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, RunError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|e| RunError::file(path, e))?;
-        serde_json::from_str(&text).map_err(|e| RunError::file(path, e))
+        let text = text.trim_start_matches('\u{feff}');
+        // serde would also take the values as a list, in the order of the fields.
+        if !text.trim_start().starts_with('{') {
+            return Err(RunError::file(
+                path,
+                "this is no JSON object: it must begin with {",
+            ));
+        }
+        serde_json::from_str(text).map_err(|e| RunError::file(path, e))
     }
 
     /// Writes the configuration as JSON.
@@ -129,7 +139,12 @@ impl TrainConfig {
                 reason: format!("{value} is too small: give at least {least}"),
             })
         };
-        least("--image-size", self.image_size, 32)?;
+        if !SIZES.contains(&self.image_size) {
+            return Err(RunError::Option {
+                option: "--image-size",
+                reason: PreprocessingError::ImageSize(self.image_size).to_string(),
+            });
+        }
         least("--batch-size", self.batch_size, 1)?;
         least("--epochs", self.epochs, 1)?;
         least("--max-steps", self.max_steps.unwrap_or(1), 1)?;
@@ -146,10 +161,11 @@ impl TrainConfig {
             if value > 0.0 && value < below {
                 return Ok(());
             }
-            Err(RunError::Option {
-                option,
-                reason: format!("{value} must be above 0 and below {below}"),
-            })
+            let reason = match below.is_finite() {
+                true => format!("{value} must be above 0 and below {below}"),
+                false => format!("{value} must be above 0 and finite"),
+            };
+            Err(RunError::Option { option, reason })
         };
         within("--lr", self.learning_rate, f64::INFINITY)?;
         within("--plateau-factor", self.plateau_factor, 1.0)?;
@@ -285,6 +301,8 @@ mod tests {
             (r#"{"split": "patients"}"#, "unknown split `patients`"),
             (r#"{"model": "vgg16"}"#, "unknown variant `vgg16`"),
             (r#"{"epochs": -1}"#, "invalid value"),
+            (r#"["data"]"#, "no JSON object"),
+            ("", "no JSON object"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = TrainConfig::read(&path).unwrap_err().to_string();
@@ -303,6 +321,13 @@ mod tests {
             (
                 TrainConfig {
                     image_size: 0,
+                    ..default()
+                },
+                "--image-size",
+            ),
+            (
+                TrainConfig {
+                    image_size: 5000,
                     ..default()
                 },
                 "--image-size",

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use burn_dist::progress::write_line;
 use chest_datasets::{
     ChestXray14, Dataset, ImageSource, LabelSet, LabelValue, OfficialLists, Split,
 };
@@ -33,6 +34,12 @@ impl RunData {
                 reason: "give a folder in the layout of NIH ChestX-ray14 (Data_Entry_2017_v2020.csv and its images) or a table image,patient,<label>...".to_string(),
             });
         };
+        if !data.exists() {
+            return Err(RunError::Option {
+                option: "--data",
+                reason: format!("{} does not exist", data.display()),
+            });
+        }
         let labels = config.labels.clone().map(LabelSet::new).transpose()?;
         let (dataset, lists, folder) = if data.is_file() {
             let folder = data.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -87,8 +94,18 @@ impl RunData {
                 });
             }
         }
+        let records = self.dataset.records();
+        let mut training = self.split.train().iter().flat_map(|&i| &records[i].labels);
+        if !training.any(|label| label.target().is_some()) {
+            return Err(RunError::NothingKnown {
+                table: self.dataset.table().to_path_buf(),
+            });
+        }
         // On a network drive with a hundred thousand files this takes a while.
-        eprintln!("looking for the images below {}", self.folder.display());
+        write_line(&format!(
+            "looking for the images below {}",
+            self.folder.display()
+        ));
         let used: Vec<usize> = sides.iter().flat_map(|(_, side)| *side).copied().collect();
         Ok(ImageSource::new(self.dataset.clone(), &self.folder, &used)?)
     }

@@ -45,6 +45,15 @@ pub enum RunError {
         /// Name of the split.
         split: String,
     },
+    /// No label of any training image is known.
+    #[error("{}: no label of any training image is 0 or 1: there is nothing to learn", table.display())]
+    NothingKnown {
+        /// The table.
+        table: PathBuf,
+    },
+    /// The run was asked to stop before its first epoch ended.
+    #[error("the run was stopped before its first epoch ended: there are no weights to test")]
+    Stopped,
     /// A table of the data set.
     #[error(transparent)]
     Table(#[from] TableError),

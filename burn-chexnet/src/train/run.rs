@@ -1,13 +1,16 @@
 //! A run in order: tables, split, images, training, test, results.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
+use burn_dist::progress::write_line;
 use burn_dist::train::{EpochClock, Plateau, Training};
 use chest_datasets::{ImageSource, Loader, LoaderConfig, Side, SplitReport};
 
-use super::recorder::BEST;
+use super::recorder::{BEST, LAST};
 use super::results::{SideCounts, by_name};
 use super::{
     Order, Predictions, Recorder, Results, RunData, RunError, SupervisedClassifier, TrainConfig,
@@ -17,6 +20,10 @@ use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
 use crate::weights::{self, Metadata, SplitOrigin};
+
+/// Names in the output folder.
+const FOLDERS: [&str; 2] = ["checkpoints", "figures"];
+const RESULTS: &str = "results.json";
 
 /// Adam's ε in the paper's framework; Burn's default is larger.
 const ADAM_EPSILON: f32 = 1e-8;
@@ -128,6 +135,9 @@ impl Run<'_> {
                 recorder,
             )?;
 
+        let Some(best) = trained.epochs.iter().rev().find(|epoch| epoch.best) else {
+            return Err(RunError::Stopped);
+        };
         let mut network = trained.model.network;
         weights::load(&mut network, config.output.join(BEST))?;
         let test = self.loader(Side::Test, Order::Fixed)?;
@@ -145,19 +155,18 @@ impl Run<'_> {
         let (samples, seconds) = trained.epochs.iter().fold((0, 0.0), |(n, s), epoch| {
             (n + epoch.samples, s + epoch.seconds)
         });
-        let best = trained.epochs.iter().rev().find(|epoch| epoch.best);
         let results = Results {
             mean_auroc: evaluation.mean_auroc,
             undefined: evaluation.undefined,
             labels: by_name(&evaluation),
             images_per_second: samples as f64 / f64::max(seconds, 1e-9),
             epochs: trained.epochs.len(),
-            best_epoch: best.map_or(0, |epoch| epoch.epoch),
-            validation_loss: best.map_or(f64::NAN, |epoch| epoch.validation_loss),
+            best_epoch: best.epoch,
+            validation_loss: best.validation_loss,
             images: self.counts(),
             evaluation: Some(evaluation),
         };
-        results.write(config.output.join("results.json"))?;
+        results.write(config.output.join(RESULTS))?;
         Ok(results)
     }
 
@@ -167,24 +176,45 @@ impl Run<'_> {
             validation,
             test,
         } = self.counts();
-        eprintln!(
+        write_line(&format!(
             "{} ({} parameters, {} labels) at {} pixels on {training} training, {validation} validation and {test} test images of {}",
             self.config.model,
             parameter_count(network),
             self.data.dataset().labels().len(),
             self.config.image_size,
             self.data.dataset().table().display(),
-        );
+        ));
     }
 
-    /// The output folder with the configuration and the split in it.
+    /// The output folder with the configuration and the split in it. What an earlier run left
+    /// there goes: its results beside this run's configuration would deceive.
     fn prepare_output(&self) -> Result<(), RunError> {
         let output = &self.config.output;
-        let figures = output.join("figures");
-        std::fs::create_dir_all(&figures).map_err(|e| RunError::Output {
-            path: output.clone(),
-            reason: e.to_string(),
-        })?;
+        let refuse = |path: &Path, error: std::io::Error| RunError::Output {
+            path: path.to_path_buf(),
+            reason: error.to_string(),
+        };
+        if output.join(RESULTS).exists() {
+            write_line(&format!("replacing the run in {}", output.display()));
+        }
+        for name in FOLDERS {
+            let path = output.join(name);
+            match std::fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(refuse(&path, error));
+                }
+                _ => std::fs::create_dir_all(&path).map_err(|e| refuse(output, e))?,
+            }
+        }
+        for name in [RESULTS, BEST, LAST] {
+            let path = output.join(name);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(refuse(&path, error));
+                }
+                _ => {}
+            }
+        }
         self.config.write(output.join("config.json"))?;
         let split = self.data.split();
         Ok(split.write_csv(output.join("split.csv"), self.data.dataset())?)

@@ -10,7 +10,7 @@ use burn::train::renderer::{
 
 use crate::progress::Progress;
 
-/// A bar for the training and one for the validation side of each epoch, with the running loss.
+/// A bar for the training and one for the validation side of each epoch, with the mean loss so far.
 /// Replicas other than the main one are [`silent`](Self::silent).
 #[derive(Debug, Default)]
 pub struct ProgressRenderer {
@@ -18,7 +18,10 @@ pub struct ProgressRenderer {
     silent: bool,
     epoch: usize,
     epochs: usize,
-    loss: Option<f64>,
+    /// Loss of the current batch.
+    batch_loss: Option<f64>,
+    /// Sum of the losses by sample, and the samples.
+    losses: (f64, usize),
     progress: Option<Progress>,
 }
 
@@ -40,33 +43,52 @@ impl ProgressRenderer {
     }
 
     fn begin(&mut self, label: String, total: usize) {
-        self.loss = None;
+        self.batch_loss = None;
+        self.losses = (0.0, 0);
         self.progress = (!self.silent).then(|| Progress::new(label, total, self.unit));
     }
 
     fn advance(&mut self, items: usize) {
-        let note = self.loss.map(|loss| format!("loss {loss:.4}"));
+        if let Some(loss) = self.batch_loss.take() {
+            let samples = items.saturating_sub(self.losses.1);
+            self.losses = (self.losses.0 + loss * samples as f64, items);
+        }
+        let note = self.mean_loss();
         if let Some(progress) = &mut self.progress {
-            progress.note(note.unwrap_or_default());
+            progress.note(note);
             progress.set(items);
         }
     }
 
     fn finish(&mut self) {
+        let note = self.mean_loss();
         if let Some(progress) = self.progress.take() {
-            let loss = self.loss.map(|loss| format!("loss {loss:.4}"));
-            progress.finish(&loss.unwrap_or_default());
+            progress.finish(&note);
         }
     }
 
+    /// The mean by sample so far, as the training loop reports it.
+    fn mean_loss(&self) -> String {
+        match self.losses {
+            (_, 0) => String::new(),
+            (sum, samples) => format!("loss {:.4}", sum / samples as f64),
+        }
+    }
+
+    /// burn-train sends the loss of a batch before it tells how many samples are done; its closing
+    /// value is a mean of batches, whatever their size.
     fn read(&mut self, state: &MetricState) {
-        if let MetricState::Numeric(_, Some(entry)) = state {
-            self.loss = Some(match entry {
-                NumericEntry::Aggregated {
+        match state {
+            MetricState::Numeric(_, Some(NumericEntry::Value(loss))) => {
+                self.batch_loss = Some(*loss);
+            }
+            MetricState::Numeric(
+                _,
+                Some(NumericEntry::Aggregated {
                     aggregated_value, ..
-                } => *aggregated_value,
-                NumericEntry::Value(value) | NumericEntry::Final(value) => *value,
-            });
+                }),
+            ) => self.batch_loss = Some(*aggregated_value),
+            _ => {}
         }
     }
 }

@@ -242,7 +242,7 @@ where
         let mut totals = Totals::default();
         let mut batches = run.training.iter();
         let mut accumulator = GradientsAccumulator::<M>::new();
-        let accumulate = run.components.grad_accumulation.unwrap_or(1);
+        let accumulate = run.components.grad_accumulation.unwrap_or(1).max(1);
         let mut accumulated = 0;
         let mut batch = 0;
         while let Some(item) = batches.next() {
