@@ -4,3 +4,8 @@
 mod cli;
 
 pub use cli::{main, print, thread_pool};
+
+/// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
