@@ -35,7 +35,6 @@ pub struct Preprocessing {
     /// Height and width of the model's input, pixels.
     pub image_size: usize,
     /// How an image gets this size.
-    #[serde(default)]
     pub resize: Resize,
     /// Subtracted from each channel on the scale 0 to 1; its length is the number of channels.
     pub mean: Vec<f32>,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use safetensors::SafeTensors;
 use serde_json::Value;
 
 use super::{example, phantom, succeeds, text};
@@ -65,6 +66,17 @@ fn a_run_ends_with_a_table_and_its_files() {
     assert_eq!(results["images"]["test"], 6);
     assert_eq!(results["images"]["validation"], 2);
     assert_eq!(results["images"]["training"], 16);
+
+    // What any other program sees of the weights.
+    let bytes = fs::read(output.join("best.safetensors")).unwrap();
+    assert_eq!(SafeTensors::deserialize(&bytes).unwrap().len(), 606);
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let entry = &header.metadata().as_ref().unwrap()["chexnet"];
+    let metadata: Value = serde_json::from_str(entry).unwrap();
+    assert_eq!(metadata["labels"][13], "Hernia");
+    assert_eq!(metadata["preprocessing"]["image_size"], 32);
+    assert_eq!(metadata["split"]["training_images"], 16);
+    assert!(metadata["metrics"]["validation_loss"].is_f64());
 
     let rows = fs::read_to_string(output.join("metrics.csv")).unwrap();
     assert_eq!(rows.lines().count(), 2, "4 steps are one epoch: {rows}");

@@ -1,13 +1,10 @@
 //! Everything that decides a run, in one serialisable value.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
+use super::{DeviceName, RunError, SplitName};
 use crate::PreprocessingError;
 use crate::loss::Reduction;
 use crate::model::Architecture;
@@ -179,99 +176,6 @@ impl TrainConfig {
     }
 }
 
-/// Which images train, validate and test.
-///
-/// ```
-/// use burn_chexnet::train::SplitName;
-/// assert_eq!("random".parse(), Ok(SplitName::Random));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum SplitName {
-    /// NIH's lists; a seeded tenth of the patients of `train_val_list.txt` validates.
-    Official,
-    /// 70/10/20 by patient, seeded.
-    Random,
-    /// A table `image,split`, such as the `split.csv` of another run.
-    File(PathBuf),
-}
-
-impl fmt::Display for SplitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Official => f.write_str("official"),
-            Self::Random => f.write_str("random"),
-            Self::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
-impl FromStr for SplitName {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "official" => Ok(Self::Official),
-            "random" => Ok(Self::Random),
-            file if file.ends_with(".csv") => Ok(Self::File(file.into())),
-            other => Err(format!(
-                "unknown split `{other}`: expected official, random or a .csv table image,split"
-            )),
-        }
-    }
-}
-
-impl TryFrom<String> for SplitName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, Self::Error> {
-        name.parse()
-    }
-}
-
-impl From<SplitName> for String {
-    fn from(split: SplitName) -> Self {
-        split.to_string()
-    }
-}
-
-/// Where to compute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceName {
-    /// Burn's CPU backend, Flex.
-    #[default]
-    Cpu,
-}
-
-impl DeviceName {
-    /// The Burn device of that name.
-    pub fn device(self) -> Device {
-        match self {
-            Self::Cpu => Device::flex(),
-        }
-    }
-}
-
-impl fmt::Display for DeviceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-        }
-    }
-}
-
-impl FromStr for DeviceName {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "cpu" => Ok(Self::Cpu),
-            other => Err(format!("unknown device `{other}`: this build has cpu")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -316,89 +220,25 @@ mod tests {
 
     #[test]
     fn values_that_make_no_sense_are_named() {
-        let default = TrainConfig::default;
-        for (config, option) in [
-            (
-                TrainConfig {
-                    image_size: 0,
-                    ..default()
-                },
-                "--image-size",
-            ),
-            (
-                TrainConfig {
-                    image_size: 5000,
-                    ..default()
-                },
-                "--image-size",
-            ),
-            (
-                TrainConfig {
-                    batch_size: 0,
-                    ..default()
-                },
-                "--batch-size",
-            ),
-            (
-                TrainConfig {
-                    epochs: 0,
-                    ..default()
-                },
-                "--epochs",
-            ),
-            (
-                TrainConfig {
-                    max_steps: Some(0),
-                    ..default()
-                },
-                "--max-steps",
-            ),
-            (
-                TrainConfig {
-                    threads: Some(0),
-                    ..default()
-                },
-                "--threads",
-            ),
-            (
-                TrainConfig {
-                    threads: Some(100_000),
-                    ..default()
-                },
-                "--threads",
-            ),
-            (
-                TrainConfig {
-                    learning_rate: f64::NAN,
-                    ..default()
-                },
-                "--lr",
-            ),
-            (
-                TrainConfig {
-                    learning_rate: -1.0,
-                    ..default()
-                },
-                "--lr",
-            ),
-            (
-                TrainConfig {
-                    plateau_factor: 1.0,
-                    ..default()
-                },
-                "--plateau-factor",
-            ),
-            (
-                TrainConfig {
-                    in_channels: 2,
-                    ..default()
-                },
-                "--in-channels",
-            ),
-        ] {
+        let cases: [(&str, fn(&mut TrainConfig)); 11] = [
+            ("--image-size", |config| config.image_size = 0),
+            ("--image-size", |config| config.image_size = 5000),
+            ("--batch-size", |config| config.batch_size = 0),
+            ("--epochs", |config| config.epochs = 0),
+            ("--max-steps", |config| config.max_steps = Some(0)),
+            ("--threads", |config| config.threads = Some(0)),
+            ("--threads", |config| config.threads = Some(100_000)),
+            ("--lr", |config| config.learning_rate = f64::NAN),
+            ("--lr", |config| config.learning_rate = -1.0),
+            ("--plateau-factor", |config| config.plateau_factor = 1.0),
+            ("--in-channels", |config| config.in_channels = 2),
+        ];
+        for (option, change) in cases {
+            let mut config = TrainConfig::default();
+            config.check().unwrap();
+            change(&mut config);
             let error = config.check().unwrap_err().to_string();
             assert!(error.starts_with(option), "{error}");
         }
-        default().check().unwrap();
     }
 }

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `config` | [`TrainConfig`]: everything that decides a run, in one serialisable value |
+//! | `split_name`, `device_name` | [`SplitName`] and [`DeviceName`]: options by name |
 //! | `data` | [`RunData`]: records, split and images of a run |
 //! | `batches` | [`XrayBatch`] and the loader that makes them for burn-train |
 //! | `step` | [`SupervisedClassifier`]: forward, loss and backward of any [`Classifier`] |
@@ -19,20 +20,24 @@
 mod batches;
 mod config;
 mod data;
+mod device_name;
 mod error;
 pub mod figures;
 mod predictions;
 mod recorder;
 mod results;
 mod run;
+mod split_name;
 mod step;
 
 pub use batches::{Order, XrayBatch, XrayLoader};
-pub use config::{DeviceName, SplitName, TrainConfig};
+pub use config::TrainConfig;
 pub use data::RunData;
+pub use device_name::DeviceName;
 pub use error::RunError;
 pub use predictions::{Prediction, Predictions};
 pub use recorder::Recorder;
 pub use results::{LabelResult, Results};
 pub use run::{check_split, run};
+pub use split_name::SplitName;
 pub use step::{ClassifierOutput, SupervisedClassifier};
