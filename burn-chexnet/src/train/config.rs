@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn values_that_make_no_sense_are_named() {
-        let cases: [(&str, fn(&mut TrainConfig)); 11] = [
+        type Change = fn(&mut TrainConfig);
+        let cases: [(&str, Change); 11] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
             ("--batch-size", |config| config.batch_size = 0),
