@@ -8,6 +8,7 @@
 //! | `batches` | [`XrayBatch`] and the loader that makes them for burn-train |
 //! | `step` | [`SupervisedClassifier`]: forward, loss and backward of any [`Classifier`] |
 //! | `recorder` | what an epoch leaves behind: `metrics.csv`, `best` and `last` weights |
+//! | `output` | the output folder: names, and making room for a new run |
 //! | `predictions` | [`Predictions`]: probabilities keyed by image |
 //! | `results` | [`Results`]: `results.json` and the table |
 //! | `figures` | curves and ROC as SVG |
@@ -23,6 +24,7 @@ mod data;
 mod device_name;
 mod error;
 pub mod figures;
+mod output;
 mod predictions;
 mod recorder;
 mod results;

@@ -7,14 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn_dist::train::{EpochSummary, Observer};
 
 use super::figures::EpochPoint;
+use super::output::{BEST, LAST, METRICS};
 use super::{ClassifierOutput, Predictions, RunError, SupervisedClassifier};
 use crate::model::Classifier;
 use crate::weights::{self, Metadata};
-
-/// Names of the weights in the output folder.
-pub(super) const BEST: &str = "best.safetensors";
-pub(super) const LAST: &str = "last.safetensors";
-const METRICS: &str = "metrics.csv";
 
 /// Writes what each epoch of a run leaves behind into its output folder.
 pub struct Recorder {

@@ -1,7 +1,5 @@
 //! A run in order: tables, split, images, training, test, results.
 
-use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use burn::optim::AdamConfig;
@@ -10,7 +8,7 @@ use burn_dist::progress::write_line;
 use burn_dist::train::{EpochClock, Plateau, Training};
 use chest_datasets::{ImageSource, Loader, LoaderConfig, Side, SplitReport};
 
-use super::recorder::{BEST, LAST};
+use super::output;
 use super::results::{SideCounts, by_name};
 use super::{
     Order, Predictions, Recorder, Results, RunData, RunError, SupervisedClassifier, TrainConfig,
@@ -20,10 +18,6 @@ use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
 use crate::weights::{self, Metadata, SplitOrigin};
-
-/// Names in the output folder.
-const FOLDERS: [&str; 2] = ["checkpoints", "figures"];
-const RESULTS: &str = "results.json";
 
 /// Adam's ε in the paper's framework; Burn's default is larger.
 const ADAM_EPSILON: f32 = 1e-8;
@@ -139,16 +133,15 @@ impl Run<'_> {
             return Err(RunError::Stopped);
         };
         let mut network = trained.model.network;
-        weights::load(&mut network, config.output.join(BEST))?;
+        weights::load(&mut network, config.output.join(output::BEST))?;
         let test = self.loader(Side::Test, Order::Fixed)?;
         let predictions = Predictions::of(&network, &test, "test")?;
         let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
 
-        let figures = config.output.join("figures");
         let history = history.lock().unwrap_or_else(PoisonError::into_inner);
-        figures::curves(&figures.join("curves.svg"), &history)?;
+        figures::curves(&config.output.join(output::CURVES), &history)?;
         figures::roc(
-            &figures.join("roc.svg"),
+            &config.output.join(output::ROC),
             &predictions.roc_curves(&evaluation)?,
         )?;
 
@@ -166,7 +159,7 @@ impl Run<'_> {
             images: self.counts(),
             evaluation: Some(evaluation),
         };
-        results.write(config.output.join(RESULTS))?;
+        results.write(config.output.join(output::RESULTS))?;
         Ok(results)
     }
 
@@ -186,38 +179,13 @@ impl Run<'_> {
         ));
     }
 
-    /// The output folder with the configuration and the split in it. What an earlier run left
-    /// there goes: its results beside this run's configuration would deceive.
+    /// The output folder with the configuration and the split in it.
     fn prepare_output(&self) -> Result<(), RunError> {
-        let output = &self.config.output;
-        let refuse = |path: &Path, error: std::io::Error| RunError::Output {
-            path: path.to_path_buf(),
-            reason: error.to_string(),
-        };
-        if output.join(RESULTS).exists() {
-            write_line(&format!("replacing the run in {}", output.display()));
-        }
-        for name in FOLDERS {
-            let path = output.join(name);
-            match std::fs::remove_dir_all(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(refuse(&path, error));
-                }
-                _ => std::fs::create_dir_all(&path).map_err(|e| refuse(output, e))?,
-            }
-        }
-        for name in [RESULTS, BEST, LAST] {
-            let path = output.join(name);
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(refuse(&path, error));
-                }
-                _ => {}
-            }
-        }
-        self.config.write(output.join("config.json"))?;
+        let folder = &self.config.output;
+        output::prepare(folder)?;
+        self.config.write(folder.join(output::CONFIG))?;
         let split = self.data.split();
-        Ok(split.write_csv(output.join("split.csv"), self.data.dataset())?)
+        Ok(split.write_csv(folder.join(output::SPLIT), self.data.dataset())?)
     }
 
     fn metadata(&self) -> Metadata {
