@@ -31,13 +31,20 @@ pub(crate) struct Column {
 }
 
 impl<'a> CsvFile<'a> {
-    /// Reads the header of `text`. `path` names the file in messages.
+    /// Reads the header of `text`, which stands on one line. `path` names the file in messages.
     pub(crate) fn new(path: &'a Path, text: &'a str, rows: Rows) -> Result<Self, TableError> {
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .trim(csv::Trim::All)
             .from_reader(text.as_bytes());
         let header = reader.headers().map_err(|error| csv_error(path, error))?;
+        if header.iter().any(breaks_line) {
+            let start = header.position().map_or(0, csv::Position::byte);
+            return Err(TableError::LineBreak {
+                path: path.to_owned(),
+                row: LineCounter::new(text).line_at(start as usize),
+            });
+        }
         Ok(Self {
             path,
             text,
@@ -54,12 +61,19 @@ impl<'a> CsvFile<'a> {
 
     /// The column called `name`.
     pub(crate) fn column(&self, name: &str) -> Result<Column, TableError> {
-        self.optional_column(name)?
-            .ok_or_else(|| TableError::MissingColumn {
-                path: self.path.to_owned(),
-                column: name.to_owned(),
-                found: self.header.clone(),
-            })
+        self.optional_column(name)?.ok_or_else(|| {
+            let path = self.path.to_owned();
+            // Of columns that are not separated by commas the first holds others as well.
+            let first = self.header.first().map_or("", String::as_str);
+            match first.chars().find(|c| matches!(c, ';' | '\t')) {
+                Some(separator) => TableError::Separator { path, separator },
+                None => TableError::MissingColumn {
+                    path,
+                    column: name.to_owned(),
+                    found: self.header.clone(),
+                },
+            }
+        })
     }
 
     /// The column called `name`, where there is one.
@@ -117,7 +131,7 @@ impl CsvFile<'_> {
     /// Refuses a row that swallowed others or has not the cells of the header.
     fn check(&self, cells: &csv::StringRecord, row: u64) -> Result<(), TableError> {
         let path = || self.path.to_owned();
-        if cells.iter().any(|cell| cell.contains(['\r', '\n'])) {
+        if cells.iter().any(breaks_line) {
             return Err(TableError::LineBreak { path: path(), row });
         }
         if self.rows == Rows::LikeHeader && cells.len() != self.header.len() {
@@ -130,6 +144,11 @@ impl CsvFile<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a cell goes on over the end of its line.
+fn breaks_line(cell: &str) -> bool {
+    cell.contains(['\r', '\n'])
 }
 
 /// Counts lines: the csv crate's own count is behind after CRLF and empty lines.
@@ -201,6 +220,25 @@ impl<'a> Row<'a> {
         match self.cell(column)? {
             "" => Err(self.refuse(column, "", "filled: give it a value")),
             cell => Ok(cell),
+        }
+    }
+
+    /// What `parse` makes of the cell in `column`; `None` if the table has no such column or the
+    /// cell is empty.
+    pub(crate) fn attribute<T>(
+        &self,
+        column: Option<&Column>,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, TableError> {
+        let Some(column) = column else {
+            return Ok(None);
+        };
+        match self.cell(column)? {
+            "" => Ok(None),
+            cell => parse(cell)
+                .map(Some)
+                .ok_or_else(|| self.refuse(column, cell, expected)),
         }
     }
 

@@ -7,9 +7,12 @@
 //! |---|---|
 //! | [`labels`] | [`LabelSet`]: the ordered label names that travel with data, weights and results |
 //! | [`record`] | [`Record`]: one row of a table: an image, its patient, its labels |
-//! | [`dataset`] | [`Dataset`]: the records of one table |
+//! | [`place`] | [`Place`]: the table and the row of a record, for messages |
+//! | [`dataset`] | [`Dataset`]: the records of one table, or of several |
+//! | [`label_policy`] | [`LabelPolicy`]: what uncertain and blank labels become |
 //! | [`table`] | any table `image,patient,<label>...` |
 //! | [`nih`] | NIH ChestX-ray14: its tables, official lists and boxes |
+//! | [`chexpert`] | [`CheXpert`]: its two tables |
 //! | [`split`] | [`Split`]: train, validation and test by patient, and the check for leaks |
 //! | [`order`] | [`epoch_order`]: the shuffled order of an epoch |
 //! | [`image`] | [`GrayImage`]: PNG, JPEG and (feature `dicom`) DICOM to grey, resized |
@@ -38,14 +41,17 @@
 //! # }
 //! ```
 
+pub mod chexpert;
 mod csv_file;
 pub mod dataset;
 pub mod image;
 pub mod image_index;
+pub mod label_policy;
 pub mod labels;
 pub mod loader;
 pub mod nih;
 pub mod order;
+pub mod place;
 pub mod record;
 pub mod source;
 pub mod split;
@@ -53,13 +59,16 @@ pub mod table;
 mod table_error;
 mod text_file;
 
+pub use chexpert::CheXpert;
 pub use dataset::Dataset;
 pub use image::{GrayImage, ImageError, Pixels};
 pub use image_index::{ImageIndex, ImageIndexError};
+pub use label_policy::{LabelPolicies, LabelPolicy, LabelPolicyError, LabelRule, PolicyReport};
 pub use labels::{LabelError, LabelSet};
 pub use loader::{Batches, ImageBatch, LoadError, Loader, LoaderConfig, LoaderStatistics};
 pub use nih::{BoundingBox, ChestXray14, ImageList, OfficialLists, Pathology};
 pub use order::epoch_order;
+pub use place::Place;
 pub use record::{LabelValue, Record, Sex, View};
 pub use source::{ImageSource, SourceError};
 pub use split::{Side, Split, SplitError, SplitReport};

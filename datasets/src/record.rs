@@ -102,7 +102,7 @@ impl fmt::Display for View {
 /// One image of a data set: whose it is and what the table says of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The image as the table names it, unique in the table: the id of predictions.
+    /// The image as the table names it, unique in the data set: the id of predictions.
     ///
     /// A file name in NIH's tables; a path with folders in others.
     pub image: String,
@@ -110,7 +110,8 @@ pub struct Record {
     pub patient: String,
     /// One value for each label of the data set's [`LabelSet`](crate::LabelSet), in its order.
     pub labels: Box<[LabelValue]>,
-    /// Line of the table, counted from 1 (the header), for messages.
+    /// Line of its table, counted from 1 (the header), for messages: see
+    /// [`Dataset::place`](crate::Dataset::place).
     pub row: u64,
     /// Age in years, as the table states it: NIH's holds a few impossible ones.
     pub age: Option<f32>,

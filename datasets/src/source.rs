@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::dataset::Dataset;
 use crate::image_index::{ImageIndex, ImageIndexError};
+use crate::place::Place;
 
 /// Why the images of a data set cannot be found.
 #[derive(Debug, Error)]
@@ -17,14 +18,12 @@ pub enum SourceError {
     #[error(transparent)]
     Index(#[from] ImageIndexError),
     /// Images that are listed and used are not there.
-    #[error("the image {image:?} ({}, row {row}) is nowhere below {}; {missing} of the {used} images in use are missing{unreadable}: name the folder that has them", table.display(), folder.display())]
+    #[error("the image {image:?} ({place}) is nowhere below {}; {missing} of the {used} images in use are missing{unreadable}: name the folder that has them", folder.display())]
     MissingImages {
         /// The first image that is missing.
         image: String,
-        /// The table.
-        table: PathBuf,
-        /// Its row in the table.
-        row: u64,
+        /// Its row.
+        place: Place,
         /// The folder that was searched.
         folder: PathBuf,
         /// The number of missing images.
@@ -35,18 +34,14 @@ pub enum SourceError {
         unreadable: String,
     },
     /// Two records name one file, so that an image could be on two sides of a split.
-    #[error("{first:?} (row {first_row}) and {second:?} (row {second_row}) of {} are one file, {}: remove one of the rows", table.display(), path.display())]
+    #[error("{first:?} ({}) and {second:?} ({}) are one file, {}: remove one of the rows", places[0], places[1], path.display())]
     SameFile {
         /// The first image.
         first: String,
-        /// Its row in the table.
-        first_row: u64,
         /// The second image.
         second: String,
-        /// Its row in the table.
-        second_row: u64,
-        /// The table.
-        table: PathBuf,
+        /// Their rows.
+        places: Box<[Place; 2]>,
         /// The file.
         path: PathBuf,
     },
@@ -109,10 +104,8 @@ impl ImageSource {
             if first != index {
                 return Err(SourceError::SameFile {
                     first: records[first].image.clone(),
-                    first_row: records[first].row,
                     second: records[index].image.clone(),
-                    second_row: records[index].row,
-                    table: dataset.table().to_owned(),
+                    places: Box::new([dataset.place(first), dataset.place(index)]),
                     path: path.to_owned(),
                 });
             }
@@ -128,8 +121,7 @@ impl ImageSource {
             };
             return Err(SourceError::MissingImages {
                 image: records[first].image.clone(),
-                table: dataset.table().to_owned(),
-                row: records[first].row,
+                place: dataset.place(first),
                 folder: images.folder().to_owned(),
                 missing: missing.len(),
                 used: used.len(),
@@ -225,8 +217,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!(
-                "\"a.png\" (row 2) and \"images/a.png\" (row 3) of {folder}/table.csv are one \
-                 file, {folder}/images/a.png: remove one of the rows"
+                "\"a.png\" ({folder}/table.csv, row 2) and \"images/a.png\" ({folder}/table.csv, \
+                 row 3) are one file, {folder}/images/a.png: remove one of the rows"
             )
         );
     }

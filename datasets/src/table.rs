@@ -1,11 +1,13 @@
-//! Any table `image,patient,<label>...`, such as CheXpert's once it has a column of patients. It
-//! may not depend on NIH's tables.
+//! Any table `image,patient,<label>...`. It may not depend on the tables of known data sets, but for
+//! the names that tell them.
 
 use std::path::Path;
 
+use crate::chexpert;
 use crate::csv_file::{Column, CsvFile, Row, Rows};
 use crate::dataset::Dataset;
 use crate::labels::LabelSet;
+use crate::nih;
 use crate::record::{LabelValue, Record};
 use crate::table_error::TableError;
 use crate::text_file;
@@ -47,37 +49,69 @@ impl Dataset {
 
 fn read(path: &Path, text: &str, labels: Option<LabelSet>) -> Result<Dataset, TableError> {
     let csv = CsvFile::new(path, text, Rows::LikeHeader)?;
-    let image = csv.column("image")?;
+    let image = csv
+        .column("image")
+        .map_err(|error| known_by_folder(&csv, path).unwrap_or(error))?;
     let patient = csv.column("patient")?;
     let labels = match labels {
         Some(labels) => labels,
         None => {
             let others = csv.header().iter();
-            LabelSet::new(others.filter(|name| **name != image.name && **name != patient.name))
-                .map_err(|source| TableError::Labels {
-                    path: path.to_owned(),
-                    source,
-                })?
+            label_set(
+                path,
+                others.filter(|name| **name != image.name && **name != patient.name),
+            )?
         }
     };
-    let columns: Vec<Column> = labels
-        .names()
-        .iter()
-        .map(|name| csv.column(name))
-        .collect::<Result<_, _>>()?;
+    let columns = label_columns(&csv, &labels)?;
     let records = csv.rows(|row| {
-        let values: Box<[LabelValue]> = columns
-            .iter()
-            .map(|column| value(row, column))
-            .collect::<Result<_, _>>()?;
         Ok(Record::new(
             row.filled_cell(&image)?,
             row.filled_cell(&patient)?,
-            values,
+            values(row, &columns)?,
             row.number(),
         ))
     })?;
     Dataset::new(path, labels, records)
+}
+
+/// What `csv` is if it is the table of a data set that is known by its folder.
+fn known_by_folder(csv: &CsvFile<'_>, path: &Path) -> Option<TableError> {
+    let columns = [
+        ("Image Index", nih::NAME),
+        ("Frontal/Lateral", chexpert::NAME),
+    ];
+    let known = columns
+        .into_iter()
+        .find(|(column, _)| csv.header().iter().any(|name| name == column));
+    known.map(|(_, data_set)| TableError::KnownByFolder {
+        path: path.to_owned(),
+        data_set,
+    })
+}
+
+/// The labels called `names`; `path` names the table in messages.
+pub(crate) fn label_set<'a>(
+    path: &Path,
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<LabelSet, TableError> {
+    LabelSet::new(names).map_err(|source| TableError::Labels {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The column of each label.
+pub(crate) fn label_columns(
+    csv: &CsvFile<'_>,
+    labels: &LabelSet,
+) -> Result<Vec<Column>, TableError> {
+    labels.names().iter().map(|name| csv.column(name)).collect()
+}
+
+/// What a row says of each label.
+pub(crate) fn values(row: Row<'_>, columns: &[Column]) -> Result<Box<[LabelValue]>, TableError> {
+    columns.iter().map(|column| value(row, column)).collect()
 }
 
 fn value(row: Row<'_>, column: &Column) -> Result<LabelValue, TableError> {
@@ -158,6 +192,28 @@ mod tests {
     }
 
     #[test]
+    fn the_tables_of_known_data_sets_are_named() {
+        assert_eq!(
+            message(b"Image Index,Finding Labels,Follow-up #,Patient ID\na.png,Mass,0,1\n"),
+            "t.csv: this is a table in the layout of NIH ChestX-ray14, which has no columns \"image\" \
+             and \"patient\": name the folder that it lies in"
+        );
+        assert!(
+            message(b"Path,Sex,Age,Frontal/Lateral,AP/PA,Edema\na,Male,1,Frontal,AP,1\n")
+                .starts_with("t.csv: this is a table in the layout of CheXpert, ")
+        );
+    }
+
+    #[test]
+    fn other_separators_are_named() {
+        assert_eq!(
+            message(b"image;patient;Mass\na;1;0\n"),
+            "t.csv: the columns are separated by ';': save the file with commas between them"
+        );
+        assert!(message(b"image\tpatient\na\t1\n").contains(r"separated by '\t'"));
+    }
+
+    #[test]
     fn other_values_are_refused_with_row_and_column() {
         assert_eq!(
             message(b"image,patient,Edema\na,1,0\nb,1,2\n"),
@@ -217,7 +273,7 @@ mod tests {
         );
         assert_eq!(
             message(b"image,patient,Mass\na,1,0\nb,1,0\na,2,0\n"),
-            "t.csv: the image \"a\" is in row 2 and in row 4: remove one of them"
+            "the image \"a\" is in t.csv, row 2, and in t.csv, row 4: remove one of them"
         );
     }
 
@@ -236,6 +292,14 @@ mod tests {
         let table = b"image,patient,Mass,note\na,1,0,\"seen\nb,2,1,\nc,3,0,\n";
         assert_eq!(
             dataset(table, Some(&["Mass"])).unwrap_err().to_string(),
+            "t.csv, row 2: a cell goes on over the end of the line: look for a quote that is not closed"
+        );
+    }
+
+    #[test]
+    fn a_header_goes_on_over_no_line_end() {
+        assert_eq!(
+            message(b"\nimage,patient,\"Mass\na,1,0\nb,2,1\n"),
             "t.csv, row 2: a cell goes on over the end of the line: look for a quote that is not closed"
         );
     }

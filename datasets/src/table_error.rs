@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::labels::LabelError;
+use crate::place::Place;
 
 /// What can be wrong with a table or a list. Each names the file, and the row where there is one:
 /// a line of the file, counted from 1.
@@ -44,6 +45,30 @@ pub enum TableError {
         path: PathBuf,
         /// The row.
         row: u64,
+    },
+    /// Lines end with a carriage return alone, as on old Macintosh systems.
+    #[error("{}, row {row}: the line ends with a carriage return alone: save the file with the line ends LF or CRLF", path.display())]
+    CarriageReturn {
+        /// The file.
+        path: PathBuf,
+        /// The row.
+        row: u64,
+    },
+    /// The columns are separated by something else than commas.
+    #[error("{}: the columns are separated by {separator:?}: save the file with commas between them", path.display())]
+    Separator {
+        /// The file.
+        path: PathBuf,
+        /// What stands between the columns.
+        separator: char,
+    },
+    /// The table of a data set that is known by its folder.
+    #[error("{}: this is a table in the layout of {data_set}, which has no columns \"image\" and \"patient\": name the folder that it lies in", path.display())]
+    KnownByFolder {
+        /// The file.
+        path: PathBuf,
+        /// The data set.
+        data_set: &'static str,
     },
     /// A column is not in the header.
     #[error("{}: there is no column {column:?}; the columns are {found:?}", path.display())]
@@ -128,24 +153,36 @@ pub enum TableError {
         expected: usize,
     },
     /// Two rows name one image.
-    #[error("{}: the image {image:?} is in row {first} and in row {second}: remove one of them", path.display())]
+    #[error("the image {image:?} is in {first}, and in {second}: remove one of them")]
     DuplicateImage {
-        /// The file.
-        path: PathBuf,
         /// The image.
         image: String,
         /// The first row.
-        first: u64,
+        first: Place,
         /// The second row.
-        second: u64,
+        second: Place,
     },
-    /// The folder is not NIH's, or not all of it.
-    #[error("{}: there is no {} in this folder, nor a {}: name the folder that NIH's files are in, or the CSV table itself for other data", folder.display(), names[0], names[1])]
-    NoEntries {
+    /// Two tables of one data set do not have the same labels.
+    #[error("{}: the labels {second_labels:?} are not those of {}, {first_labels:?}: give both the same columns in the same order", second.display(), first.display())]
+    OtherLabels {
+        /// The first table.
+        first: PathBuf,
+        /// Its labels.
+        first_labels: Vec<String>,
+        /// The second table.
+        second: PathBuf,
+        /// Its labels.
+        second_labels: Vec<String>,
+    },
+    /// The folder is not that of the data set, or not all of it.
+    #[error("{}: there is no {} in this folder, nor a {}: name the folder that the files of {data_set} are in, or the CSV table itself for other data", folder.display(), names[0], names[1])]
+    NoTable {
         /// The folder.
         folder: PathBuf,
-        /// The names that the table of images may have.
+        /// The names that the table may have.
         names: [&'static str; 2],
+        /// The data set.
+        data_set: &'static str,
     },
     /// One of a set of files is there and another is not.
     #[error("{}: the file is missing beside {}: the two belong together", path.display(), present.display())]

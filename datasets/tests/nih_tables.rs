@@ -193,8 +193,8 @@ fn a_folder_without_tables_is_refused() {
         ChestXray14::open(folder.path()).unwrap_err().to_string(),
         format!(
             "{path}: there is no Data_Entry_2017_v2020.csv in this folder, nor a \
-             Data_Entry_2017.csv: name the folder that NIH's files are in, or the CSV table itself \
-             for other data"
+             Data_Entry_2017.csv: name the folder that the files of NIH ChestX-ray14 are in, or \
+             the CSV table itself for other data"
         )
     );
     assert_eq!(

@@ -29,15 +29,15 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Dataset, TableError> {
             patient: row.filled_cell(&patient)?.to_owned(),
             labels: labels(row, &findings)?,
             row: row.number(),
-            age: attribute(row, &age, "an age such as 58 or 058Y", years)?,
-            sex: attribute(row, &sex, "M, F or O", |code| match code {
+            age: row.attribute(age.as_ref(), "an age such as 58 or 058Y", years)?,
+            sex: row.attribute(sex.as_ref(), "M, F or O", |code| match code {
                 "M" => Some(Sex::Male),
                 "F" => Some(Sex::Female),
                 "O" => Some(Sex::Other),
                 _ => None,
             })?,
-            view: attribute(row, &view, "a view", |code| Some(View::from_code(code)))?,
-            follow_up: attribute(row, &follow_up, "a whole number", |number| {
+            view: row.attribute(view.as_ref(), "a view", |code| Some(View::from_code(code)))?,
+            follow_up: row.attribute(follow_up.as_ref(), "a whole number", |number| {
                 number.parse().ok()
             })?,
         })
@@ -59,24 +59,6 @@ fn labels(row: Row<'_>, column: &Column) -> Result<Box<[LabelValue]>, TableError
         }
     }
     Ok(labels.into())
-}
-
-/// What `parse` makes of a cell; `None` if the table has no such column or the cell is empty.
-fn attribute<T>(
-    row: Row<'_>,
-    column: &Option<Column>,
-    expected: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, TableError> {
-    let Some(column) = column else {
-        return Ok(None);
-    };
-    match row.cell(column)? {
-        "" => Ok(None),
-        cell => parse(cell)
-            .map(Some)
-            .ok_or_else(|| row.refuse(column, cell, expected)),
-    }
 }
 
 /// An age in years: plain, or as DICOM's age string, three digits with D, W, M or Y.

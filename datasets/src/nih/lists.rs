@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::existing;
 use crate::table_error::TableError;
-use crate::text_file;
+use crate::text_file::{self, existing};
 
 const TRAIN_VAL: &str = "train_val_list.txt";
 const TEST: &str = "test_list.txt";

@@ -6,7 +6,7 @@ mod entries;
 mod lists;
 mod pathology;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use boxes::BoundingBox;
 pub use lists::{ImageList, OfficialLists};
@@ -16,6 +16,8 @@ use crate::dataset::Dataset;
 use crate::table_error::TableError;
 use crate::text_file;
 
+/// The data set's name, for messages.
+pub(crate) const NAME: &str = "NIH ChestX-ray14";
 /// The table of labels: the release of 2020 and that of 2017.
 const ENTRIES: [&str; 2] = ["Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv"];
 const BOXES: &str = "BBox_List_2017.csv";
@@ -59,29 +61,17 @@ impl ChestXray14 {
     /// error names the file, and the row where there is one.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, TableError> {
         let folder = folder.as_ref();
-        let table = ENTRIES.iter().find_map(|name| existing(folder, name));
-        let table = table.ok_or_else(|| match std::fs::read_dir(folder) {
-            Ok(_) => TableError::NoEntries {
-                folder: folder.to_owned(),
-                names: ENTRIES,
-            },
-            Err(source) => TableError::Read {
-                path: folder.to_owned(),
-                source,
-            },
-        })?;
+        let table = ENTRIES
+            .iter()
+            .find_map(|name| text_file::existing(folder, name));
+        let table = table.ok_or_else(|| text_file::no_table(folder, ENTRIES, NAME))?;
         Ok(Self {
             dataset: entries::parse(&table, &text_file::read(&table)?)?,
             lists: OfficialLists::find(folder)?,
-            boxes: match existing(folder, BOXES) {
+            boxes: match text_file::existing(folder, BOXES) {
                 Some(path) => boxes::parse(&path, &text_file::read(&path)?)?,
                 None => Vec::new(),
             },
         })
     }
-}
-
-/// The path of `name` in `folder`, if it is there.
-fn existing(folder: &Path, name: &str) -> Option<PathBuf> {
-    Some(folder.join(name)).filter(|path| path.exists())
 }

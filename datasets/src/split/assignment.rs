@@ -1,4 +1,4 @@
-//! Patients to sides: the official split and a random one.
+//! Patients to sides: splits whose test side is given, such as the official one, and a random one.
 
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -11,11 +11,9 @@ use crate::nih::{ImageList, OfficialLists};
 
 impl Split {
     /// NIH's official split: test is the official test list; validation is a tenth of the patients
-    /// of the official training list, and train the rest of them.
-    ///
-    /// The tenth is rounded to whole patients, at least one where there are two. Images on neither
-    /// list are left out; [`SplitReport::left_out`](super::SplitReport::left_out) counts them. The
-    /// tenth is chosen as [`random`](Self::random) chooses.
+    /// of the official training list, and train the rest of them, as [`with_test`](Self::with_test)
+    /// divides. Images on neither list are left out;
+    /// [`SplitReport::left_out`](super::SplitReport::left_out) counts them.
     ///
     /// # Errors
     ///
@@ -28,6 +26,42 @@ impl Split {
         let positions = dataset.positions();
         let train_val = indices(dataset, &positions, &lists.train_val)?;
         let test = indices(dataset, &positions, &lists.test)?;
+        Self::with_test(dataset, train_val, test, seed)
+    }
+
+    /// A split whose test side is given, as [`CheXpert`](crate::CheXpert)'s is: validation is a
+    /// tenth of the patients of the records `train_val`, and train the rest of them.
+    ///
+    /// The tenth is rounded to whole patients, at least one where there are two, and chosen as
+    /// [`random`](Self::random) chooses. Records of neither list are left out.
+    ///
+    /// # Errors
+    ///
+    /// An index is beyond the records.
+    ///
+    /// ```
+    /// use chest_datasets::{Dataset, LabelSet, LabelValue, Record, Split};
+    ///
+    /// let records = (0..25).map(|row: u64| {
+    ///     Record::new(row.to_string(), row.to_string(), [LabelValue::Negative], row + 2)
+    /// });
+    /// let dataset = Dataset::new("table.csv", LabelSet::new(["Mass"])?, records.collect())?;
+    /// let split = Split::with_test(&dataset, (0..20).collect(), (20..25).collect(), 42)?;
+    /// assert_eq!((split.train().len(), split.validation().len()), (18, 2));
+    /// assert_eq!(split.test(), [20, 21, 22, 23, 24]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_test(
+        dataset: &Dataset,
+        train_val: Vec<usize>,
+        test: Vec<usize>,
+        seed: u64,
+    ) -> Result<Self, SplitError> {
+        let Self {
+            train: train_val,
+            test,
+            ..
+        } = Self::new(dataset, train_val, Vec::new(), test)?;
         let mut patients = shuffled_patients(dataset, train_val, seed);
         let validation = match patients.len() {
             0 | 1 => 0,
@@ -68,7 +102,7 @@ fn indices(
             list: list.path.clone(),
             count: 1 + unknown.count(),
             first: first.clone(),
-            table: dataset.table().to_owned(),
+            tables: dataset.tables(),
         });
     }
     Ok(list.images.iter().filter_map(position).collect())
@@ -188,6 +222,15 @@ mod tests {
         let split = Split::official(&dataset, &lists(&[0, 1], &[4]), 7).unwrap();
         assert_eq!(split.train(), [0, 1]);
         assert!(split.validation().is_empty());
+    }
+
+    #[test]
+    fn an_index_beyond_the_records_is_refused() {
+        let error = Split::with_test(&dataset(&[1, 2]), vec![0], vec![2], 7).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "index 2 is not one of the 2 records of t.csv"
+        );
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn read(path: &Path, text: &str, dataset: &Dataset) -> Result<Split, SplitError>
             list: path.to_owned(),
             count: unknown.len(),
             first: first.clone(),
-            table: dataset.table().to_owned(),
+            tables: dataset.tables(),
         }),
     }
 }

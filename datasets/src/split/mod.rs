@@ -33,7 +33,7 @@ pub enum SplitError {
         source: std::io::Error,
     },
     /// A list names images that the table does not have.
-    #[error("{}: {count} images are not in {}, the first is {first:?}: use the list of this table", list.display(), table.display())]
+    #[error("{}: {count} images are not in {tables}, the first is {first:?}: use the list of this table", list.display())]
     UnknownImages {
         /// The list.
         list: PathBuf,
@@ -41,24 +41,26 @@ pub enum SplitError {
         count: usize,
         /// The first of them.
         first: String,
-        /// The table.
-        table: PathBuf,
+        /// The table; all if there are several.
+        tables: String,
     },
     /// An index is beyond the records.
-    #[error("index {index} is not one of the {records} records of {}", table.display())]
+    #[error("index {index} is not one of the {records} records of {tables}")]
     UnknownIndex {
         /// The index.
         index: usize,
         /// The number of records.
         records: usize,
-        /// The table.
-        table: PathBuf,
+        /// The table; all if there are several.
+        tables: String,
     },
     /// Patients or images are on two sides.
-    #[error("{patients} patients and {images} images of {} are on two sides of the split, the first patient is {first:?}: results would be too good; split by patient", table.display())]
+    #[error(
+        "{patients} patients and {images} images of {tables} are on two sides of the split, the first patient is {first:?}: results would be too good; split by patient"
+    )]
     Overlap {
-        /// The table.
-        table: PathBuf,
+        /// The table; all if there are several.
+        tables: String,
         /// The number of patients on more than one side.
         patients: usize,
         /// The number of images on more than one side.
@@ -171,7 +173,7 @@ impl Split {
             return Err(SplitError::UnknownIndex {
                 index,
                 records: dataset.len(),
-                table: dataset.table().to_owned(),
+                tables: dataset.tables(),
             });
         }
         Ok(Self::sorted([train, validation, test]))
@@ -238,7 +240,7 @@ impl Split {
         match report.shared_patients.first() {
             None => Ok(()),
             Some(first) => Err(SplitError::Overlap {
-                table: dataset.table().to_owned(),
+                tables: dataset.tables(),
                 patients: report.shared_patients.len(),
                 images: report.shared_images,
                 first: first.clone(),
