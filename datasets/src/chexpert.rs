@@ -58,6 +58,12 @@ pub struct CheXpert {
 }
 
 impl CheXpert {
+    /// Whether one of the tables is in `folder`.
+    pub fn is_in(folder: impl AsRef<Path>) -> bool {
+        let folder = folder.as_ref();
+        [TRAIN, VALID].iter().any(|name| folder.join(name).exists())
+    }
+
     /// Reads `train.csv` and `valid.csv` in `folder`, or one of them where the other is not there.
     ///
     /// The columns are `Path`, `Sex`, `Age`, `Frontal/Lateral`, `AP/PA` and, after these, one for

@@ -18,7 +18,10 @@
 //! | [`image`] | [`GrayImage`]: PNG, JPEG and (feature `dicom`) DICOM to grey, resized |
 //! | [`image_index`] | [`ImageIndex`]: the image files below a folder |
 //! | [`source`] | [`ImageSource`]: where the images of a data set lie |
-//! | [`loader`] | [`Loader`]: batches decoded ahead of their consumer |
+//! | [`augmentation`] | [`Augmentation`]: random flips and small changes by seed, epoch and image |
+//! | [`bad_image`] | [`BadImage`]: an image that cannot be decoded; [`OnBadImage`]: stop or skip |
+//! | [`cache`] | [`PackedCache`]: the resized pixels of a source in one memory-mapped file |
+//! | [`loader`] | [`Loader`]: batches made ahead of their consumer |
 //!
 //! # Example
 //!
@@ -41,16 +44,22 @@
 //! # }
 //! ```
 
+pub mod augmentation;
+pub mod bad_image;
+pub mod cache;
 pub mod chexpert;
 mod csv_file;
 pub mod dataset;
+mod decoding;
 pub mod image;
 pub mod image_index;
 pub mod label_policy;
 pub mod labels;
+mod load_error;
 pub mod loader;
 pub mod nih;
 pub mod order;
+mod panic_message;
 pub mod place;
 pub mod record;
 pub mod source;
@@ -59,13 +68,17 @@ pub mod table;
 mod table_error;
 mod text_file;
 
+pub use augmentation::{Augmentation, AugmentationError, Draw};
+pub use bad_image::{BadImage, OnBadImage};
+pub use cache::{CacheError, CacheOutcome, CacheProgress, PackedCache};
 pub use chexpert::CheXpert;
 pub use dataset::Dataset;
 pub use image::{GrayImage, ImageError, Pixels};
 pub use image_index::{ImageIndex, ImageIndexError};
 pub use label_policy::{LabelPolicies, LabelPolicy, LabelPolicyError, LabelRule, PolicyReport};
 pub use labels::{LabelError, LabelSet};
-pub use loader::{Batches, ImageBatch, LoadError, Loader, LoaderConfig, LoaderStatistics};
+pub use load_error::LoadError;
+pub use loader::{Batches, ImageBatch, Loader, LoaderConfig, LoaderStatistics};
 pub use nih::{BoundingBox, ChestXray14, ImageList, OfficialLists, Pathology};
 pub use order::epoch_order;
 pub use place::Place;

@@ -5,14 +5,16 @@ mod real_data;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use chest_datasets::{
-    ChestXray14, Dataset, GrayImage, ImageSource, LabelSet, LabelValue, Loader, LoaderConfig,
-    Record, epoch_order,
+    ChestXray14, Dataset, GrayImage, ImageBatch, ImageSource, LabelSet, LabelValue, Loader,
+    LoaderConfig, OnBadImage, PackedCache, Record, epoch_order,
 };
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 /// So many images of 8 by 8 pixels, each of one grey value, its index.
@@ -40,6 +42,7 @@ fn loader(source: &Arc<ImageSource>, batch_size: usize, prefetch: usize) -> Load
         image_size: 4,
         batch_size,
         prefetch,
+        on_bad_image: OnBadImage::Stop,
     };
     Loader::new(source.clone(), config).unwrap()
 }
@@ -133,6 +136,185 @@ fn a_record_that_is_not_in_use_is_refused() {
         batches.next().unwrap().unwrap_err().to_string(),
         "record 2 is not in use in the source of the images: name it when the source is made"
     );
+}
+
+/// The same loader with a cache below `folder`.
+fn cached(loader: &Loader, folder: &Path) -> Loader {
+    let LoaderConfig {
+        image_size,
+        on_bad_image,
+        ..
+    } = loader.config();
+    let folder = folder.join("cache");
+    let cache =
+        PackedCache::open_or_build(&folder, loader.source(), image_size, on_bad_image, &|_| ());
+    loader.clone().with_cache(Arc::new(cache.unwrap())).unwrap()
+}
+
+fn all(loader: &Loader, order: &[usize]) -> Vec<ImageBatch> {
+    let batches = loader.batches(order.to_vec());
+    batches.map(Result::unwrap).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
+
+    #[test]
+    fn an_epoch_has_each_index_once_with_its_pixels_and_a_cache_changes_nothing(
+        count in 1_usize..40,
+        batch_size in 1_usize..9,
+        prefetch in 0_usize..3,
+        seed: u64,
+    ) {
+        let folder = folder();
+        let source = source(folder.path(), count);
+        let loader = loader(&source, batch_size, prefetch);
+        let order = epoch_order(&(0..count).collect::<Vec<_>>(), seed, 0);
+        let batches = all(&loader, &order);
+        let indices: Vec<usize> = batches.iter().flat_map(|batch| batch.indices.clone()).collect();
+        prop_assert_eq!(&indices, &order);
+        let pixels: Vec<u8> = batches.iter().flat_map(|batch| batch.pixels.clone()).collect();
+        let expected: Vec<u8> = order.iter().flat_map(|&index| [index as u8; 16]).collect();
+        prop_assert_eq!(pixels, expected);
+        prop_assert_eq!(all(&cached(&loader, folder.path()), &order), batches);
+    }
+}
+
+/// Prints what the loader gives, with and without a cache: rayon's threads are those of the process.
+#[test]
+#[ignore = "a process that the next test starts"]
+fn loader_process() {
+    let folder = folder();
+    let source = source(folder.path(), 50);
+    fs::write(folder.path().join("7.png"), "").unwrap();
+    let mut config = LoaderConfig::new(4, 8);
+    config.on_bad_image = OnBadImage::Skip;
+    let loader = Loader::new(source, config).unwrap();
+    let order = epoch_order(&(0..50).collect::<Vec<_>>(), 42, 0);
+    eprintln!("{} threads", rayon::current_num_threads());
+    for loader in [cached(&loader, folder.path()), loader] {
+        eprintln!("{:?}", all(&loader, &order));
+    }
+}
+
+#[test]
+fn order_and_pixels_do_not_depend_on_the_number_of_threads() {
+    let printed = ["1", "2", "3", "8"].map(|threads| {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "loader_process"])
+            .env("RAYON_NUM_THREADS", threads)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<String> = text.lines().map(String::from).collect();
+        let [used, cached, decoded] = &lines[..] else {
+            panic!("{text}");
+        };
+        assert_eq!(used, &format!("{threads} threads"));
+        assert_eq!(cached, decoded);
+        decoded.clone()
+    });
+    assert!(printed[0].starts_with("[ImageBatch { indices: ["));
+    assert!(printed.iter().all(|batches| batches == &printed[0]));
+}
+
+#[test]
+fn skipping_leaves_out_the_bad_images_and_lists_each_once() {
+    let folder = folder();
+    let source = source(folder.path(), 10);
+    for index in [8, 2, 3] {
+        fs::write(folder.path().join(format!("{index}.png")), "").unwrap();
+    }
+    let mut config = LoaderConfig::new(4, 2);
+    config.on_bad_image = OnBadImage::Skip;
+    let new = || Loader::new(source.clone(), config).unwrap();
+    let order = [9, 8, 3, 2, 5, 4, 2, 7];
+    for loader in [new(), cached(&new(), folder.path())] {
+        assert_eq!(loader.skipped(), []);
+        for _epoch in 0..2 {
+            let batches = all(&loader.clone(), &order);
+            let indices: Vec<_> = batches.iter().map(|batch| &batch.indices[..]).collect();
+            // The second batch would be empty.
+            assert_eq!(indices, [&[9][..], &[5, 4], &[7]]);
+            for batch in &batches {
+                let expected = batch.indices.iter().flat_map(|index| [*index as u8; 16]);
+                assert_eq!(batch.pixels, expected.collect::<Vec<u8>>());
+            }
+            let skipped: Vec<String> = loader.skipped().iter().map(ToString::to_string).collect();
+            let expected = [2, 3, 8].map(|index| {
+                let folder = folder.path().display();
+                let row = index + 2;
+                format!(
+                    "{folder}/{index}.png: the file is empty (0 bytes): download it again \
+                     (t.csv, row {row})"
+                )
+            });
+            assert_eq!(skipped, expected);
+        }
+        assert!(all(&loader, &[2, 3, 8]).is_empty());
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_stops_also_where_bad_images_are_skipped() {
+    let folder = folder();
+    let mut config = LoaderConfig::new(4, 1);
+    config.on_bad_image = OnBadImage::Skip;
+    let loader = Loader::new(source(folder.path(), 1), config).unwrap();
+    fs::remove_file(folder.path().join("0.png")).unwrap();
+    let error = loader.batches(vec![0]).next().unwrap().unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("0.png: the image cannot be read"), "{error}");
+    assert_eq!(loader.skipped(), []);
+}
+
+#[test]
+fn a_cache_of_bad_images_stops_a_loader_that_does_not_skip() {
+    let folder = folder();
+    let source = source(folder.path(), 3);
+    fs::write(folder.path().join("1.png"), "").unwrap();
+    let cache = folder.path().join("cache");
+    let cache = PackedCache::open_or_build(&cache, &source, 4, OnBadImage::Skip, &|_| ()).unwrap();
+    let loader = loader(&source, 1, 1).with_cache(Arc::new(cache)).unwrap();
+    let mut batches = loader.batches(vec![0, 1, 2]);
+    assert_eq!(batches.next().unwrap().unwrap().indices, [0]);
+    let error = batches.next().unwrap().unwrap_err().to_string();
+    assert!(error.ends_with("(t.csv, row 3)"), "{error}");
+    assert!(batches.next().is_none());
+}
+
+#[test]
+fn a_cache_of_other_images_or_another_size_is_refused() {
+    let [first, second] = [folder(), folder()];
+    let source_of_all = source(first.path(), 3);
+    let build = |source: &ImageSource, size| {
+        let folder = first.path().join("cache");
+        let cache = PackedCache::open_or_build(&folder, source, size, OnBadImage::Stop, &|_| ());
+        Arc::new(cache.unwrap())
+    };
+    let refuse = |source: &Arc<ImageSource>, cache| {
+        let refused = loader(source, 1, 1).with_cache(cache).unwrap_err();
+        refused.to_string()
+    };
+    assert_eq!(
+        refuse(&source_of_all, build(&source_of_all, 5)),
+        "the cache holds images of 5 by 5 pixels, and image_size is 4: open a cache of that size"
+    );
+
+    let dataset = source_of_all.dataset().clone();
+    let some = Arc::new(ImageSource::new(dataset, first.path(), &[0, 2]).unwrap());
+    assert_eq!(
+        refuse(&source_of_all, build(&some, 4)),
+        "the cache does not hold the image \"1.png\" of the loader's source: open it with this \
+         source"
+    );
+    // Of the same names in another folder, it is of other images.
+    let elsewhere = source(second.path(), 3);
+    let message = refuse(&elsewhere, build(&source_of_all, 4));
+    assert!(message.contains("the image \"0.png\""), "{message}");
+    // More than the loader needs is no fault.
+    let loader = loader(&some, 2, 1).with_cache(build(&source_of_all, 4));
+    assert_eq!(all(&loader.unwrap(), &[2, 0])[0].indices, [2, 0]);
 }
 
 #[test]

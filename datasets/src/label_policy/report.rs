@@ -46,6 +46,13 @@ impl PolicyReport {
             labels: labels.collect(),
         }
     }
+
+    /// Whether all labels were known.
+    pub fn is_empty(&self) -> bool {
+        let none = RuleCounts::default();
+        let mut labels = self.labels.iter();
+        labels.all(|label| label.uncertain == none && label.blank == none)
+    }
 }
 
 impl RuleCounts {

@@ -49,6 +49,12 @@ pub struct ChestXray14 {
 }
 
 impl ChestXray14 {
+    /// Whether one of the tables of labels is in `folder`.
+    pub fn is_in(folder: impl AsRef<Path>) -> bool {
+        let folder = folder.as_ref();
+        ENTRIES.iter().any(|name| folder.join(name).exists())
+    }
+
     /// Reads the tables in `folder`, as NIH names them.
     ///
     /// `Data_Entry_2017_v2020.csv`, or else `Data_Entry_2017.csv`; `train_val_list.txt` with
