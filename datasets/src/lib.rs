@@ -15,6 +15,7 @@
 //! | [`chexpert`] | [`CheXpert`]: its two tables |
 //! | [`split`] | [`Split`]: train, validation and test by patient, and the check for leaks |
 //! | [`order`] | [`epoch_order`]: the shuffled order of an epoch |
+//! | [`phantom`] | [`PhantomConfig`]: a synthetic data set, so that everything runs with no download |
 //! | [`image`] | [`GrayImage`]: PNG, JPEG and (feature `dicom`) DICOM to grey, resized |
 //! | [`image_index`] | [`ImageIndex`]: the image files below a folder |
 //! | [`source`] | [`ImageSource`]: where the images of a data set lie |
@@ -60,6 +61,7 @@ pub mod loader;
 pub mod nih;
 pub mod order;
 mod panic_message;
+pub mod phantom;
 pub mod place;
 pub mod record;
 pub mod source;
@@ -81,6 +83,7 @@ pub use load_error::LoadError;
 pub use loader::{Batches, ImageBatch, Loader, LoaderConfig, LoaderStatistics};
 pub use nih::{BoundingBox, ChestXray14, ImageList, OfficialLists, Pathology};
 pub use order::epoch_order;
+pub use phantom::{PhantomConfig, PhantomError, PhantomOutcome};
 pub use place::Place;
 pub use record::{LabelValue, Record, Sex, View};
 pub use source::{ImageSource, SourceError};

@@ -3,6 +3,7 @@
 
 mod real_data;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -11,8 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use chest_datasets::{
-    ChestXray14, Dataset, GrayImage, ImageBatch, ImageSource, LabelSet, LabelValue, Loader,
-    LoaderConfig, OnBadImage, PackedCache, Record, epoch_order,
+    Augmentation, ChestXray14, Dataset, Draw, GrayImage, ImageBatch, ImageSource, LabelSet,
+    LabelValue, Loader, LoaderConfig, OnBadImage, PackedCache, Record, epoch_order,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -73,6 +74,40 @@ fn batches_follow_the_order_and_the_last_is_smaller() {
         assert!(statistics.images_per_second() > 0.0);
     }
     assert!(loader(&source, 2, 1).batches(vec![]).next().is_none());
+}
+
+/// Images without symmetry, so that every change shows.
+#[test]
+fn augmented_pixels_depend_on_seed_epoch_and_image_alone() {
+    let folder = folder();
+    let source = source(folder.path(), 12);
+    for index in 0..12 {
+        image::GrayImage::from_fn(8, 8, |x, y| image::Luma([(29 * x + 3 * y + index) as u8]))
+            .save(folder.path().join(format!("{index}.png")))
+            .unwrap();
+    }
+    let augmentation: Augmentation = "flip,rotation=20,brightness=0.2".parse().unwrap();
+    let by_index = |order: Vec<usize>, batch_size, seed, epoch| {
+        let loader = loader(&source, batch_size, 1);
+        let mut images = BTreeMap::new();
+        for batch in loader.augmented_batches(order, augmentation, seed, epoch) {
+            let batch = batch.unwrap();
+            let pixels = batch.pixels.chunks_exact(16).map(<[u8]>::to_vec);
+            images.extend(batch.indices.into_iter().zip(pixels));
+        }
+        images
+    };
+    let images = by_index((0..12).collect(), 5, 7, 3);
+    assert_eq!(by_index((0..12).rev().collect(), 1, 7, 3), images);
+    for (seed, epoch) in [(8, 3), (7, 4)] {
+        assert_ne!(by_index((0..12).collect(), 5, seed, epoch), images);
+    }
+    for (index, pixels) in images {
+        let image = GrayImage::open(source.path(index).unwrap()).unwrap();
+        let mut expected = image.resize(4).unwrap();
+        augmentation.apply(&mut expected, 4, Draw::new(7, 3, &format!("{index}.png")));
+        assert_eq!(pixels, expected);
+    }
 }
 
 #[test]
