@@ -1,6 +1,8 @@
-//! Trains CheXNet on chest X-rays and ends with a table of AUROC.
+//! Trains CheXNet on chest X-rays and ends with a table of AUROC; on a synthetic phantom where no
+//! X-rays are named.
 //!
 //! ```text
+//! cargo run --example train_chexnet
 //! cargo run --example train_chexnet -- --data DIR
 //! ```
 
@@ -10,20 +12,33 @@ use std::process::ExitCode;
 use burn_chexnet::loss::Reduction;
 use burn_chexnet::model::Architecture;
 use burn_chexnet::train::{DeviceName, RunError, SplitName, TrainConfig, check_split, run};
+use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use clap::Parser;
 
 /// Train CheXNet (DenseNet-121, 14 pathologies) on chest X-rays.
 ///
-/// Options override --config, which overrides the recipe of the paper.
+/// Options override --config, which overrides the recipe: the paper's with --data, else one for the
+/// phantom.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// A folder in the layout of NIH ChestX-ray14, or a table image,patient,<label>... (CSV)
+    /// A folder in the layout of NIH ChestX-ray14 or CheXpert, or a table image,patient,<label>...
+    /// (CSV) [default: a synthetic phantom, written into the output folder]
     #[arg(long, value_name = "DIR|CSV")]
     data: Option<PathBuf>,
+    /// Images of the phantom [default: 2400]
+    #[arg(long, value_name = "N", conflicts_with = "data")]
+    phantom_images: Option<usize>,
     /// Labels to train on, separated by commas [default: all of the data]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     labels: Option<Vec<String>>,
+    /// What uncertain labels (-1) count as in training: zeros, ones or ignore, or with exceptions
+    /// such as zeros,Edema=ones [default: ignore]
+    #[arg(long, value_name = "POLICY")]
+    uncertain: Option<LabelPolicy>,
+    /// What blank labels count as: zeros, ones, ignore, or with exceptions [default: ignore]
+    #[arg(long, value_name = "POLICY")]
+    blank: Option<LabelPolicy>,
     /// official, random, or a table image,split such as the split.csv of a run [default: official]
     #[arg(long)]
     split: Option<SplitName>,
@@ -39,13 +54,23 @@ struct Options {
     /// Folder of the results; a run that is there is replaced [default: runs/train_chexnet]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Height and width of the input in pixels, 32 to 4096 [default: 224]
+    /// Height and width of the input in pixels, 32 to 4096 [default: 224; phantom: 64]
     #[arg(long, value_name = "N")]
     image_size: Option<usize>,
-    /// Images a step [default: 16]
+    /// Random changes to training images: none, flip, or a list such as
+    /// flip=0.5,rotation=5,translation=0.02,scale=0.05,brightness=0.1 [default: flip; phantom: none]
+    #[arg(long, value_name = "CHANGES")]
+    augment: Option<Augmentation>,
+    /// Folder in which decoded and resized pixels are kept [default: decode in every epoch]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// stop or skip an image that cannot be decoded [default: stop]
+    #[arg(long, value_name = "stop|skip")]
+    on_bad_image: Option<OnBadImage>,
+    /// Images a step [default: 16; phantom: 8]
     #[arg(long, value_name = "N")]
     batch_size: Option<usize>,
-    /// Epochs [default: 10]
+    /// Epochs [default: 10; phantom: 5]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
     /// Stop training after this many steps
@@ -57,7 +82,7 @@ struct Options {
     /// Factor on the learning rate when the validation loss stalls [default: 0.1]
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     plateau_factor: Option<f64>,
-    /// Epochs without improvement that are forgiven before that [default: 0]
+    /// Epochs without improvement that are forgiven before that [default: 0; phantom: 1]
     #[arg(long, value_name = "EPOCHS")]
     plateau_patience: Option<usize>,
     /// sum-over-labels (the paper) or mean [default: sum-over-labels]
@@ -83,17 +108,23 @@ struct Options {
 impl Options {
     fn config(self) -> Result<TrainConfig, RunError> {
         let base = match &self.config {
-            Some(path) => TrainConfig::read(path)?,
-            None => TrainConfig::default(),
+            Some(path) => TrainConfig::read(path, self.data)?,
+            None => TrainConfig::recipe(self.data),
         };
         Ok(TrainConfig {
-            data: self.data.or(base.data),
+            data: base.data,
+            phantom_images: self.phantom_images.unwrap_or(base.phantom_images),
             labels: self.labels.map(trimmed).or(base.labels),
+            uncertain: self.uncertain.unwrap_or(base.uncertain),
+            blank: self.blank.unwrap_or(base.blank),
             split: self.split.unwrap_or(base.split),
             model: self.model.unwrap_or(base.model),
             in_channels: self.in_channels.unwrap_or(base.in_channels),
             output: self.output.unwrap_or(base.output),
             image_size: self.image_size.unwrap_or(base.image_size),
+            augmentation: self.augment.unwrap_or(base.augmentation),
+            cache: self.cache.or(base.cache),
+            on_bad_image: self.on_bad_image.unwrap_or(base.on_bad_image),
             batch_size: self.batch_size.unwrap_or(base.batch_size),
             epochs: self.epochs.unwrap_or(base.epochs),
             max_steps: self.max_steps.or(base.max_steps),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::{example, phantom, text};
+use super::{example, pictures, text};
 
 /// A folder of data and the options that use it.
 struct Case {
@@ -15,7 +15,7 @@ struct Case {
 impl Case {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        phantom::write(&folder.path().join("data"), 24);
+        pictures::write(&folder.path().join("data"), 24);
         Self { folder }
     }
 
@@ -66,15 +66,6 @@ fn names(error: &str, parts: &[&str]) {
     for part in parts {
         assert!(error.contains(part), "`{part}` is not in: {error}");
     }
-}
-
-#[test]
-fn no_data_says_what_to_give() {
-    let done = example().output().unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    let error = text(&done.stderr);
-    assert_eq!(error.lines().count(), 1, "{error}");
-    names(&error, &["--data", "ChestX-ray14", "image,patient"]);
 }
 
 #[test]
@@ -159,6 +150,26 @@ fn zero_byte_image() {
 }
 
 #[test]
+fn policy_for_a_label_that_is_not_there() {
+    let case = Case::new();
+    names(
+        &case.fails(&["--uncertain", "zeros,Oedema=ones"]),
+        &["Oedema", "Edema"],
+    );
+}
+
+#[test]
+fn cache_in_a_file() {
+    let case = Case::new();
+    let file = case.folder.path().join("cache");
+    fs::write(&file, "").unwrap();
+    names(
+        &case.fails(&["--cache", file.to_str().unwrap()]),
+        &["cache"],
+    );
+}
+
+#[test]
 fn zero_byte_table() {
     let case = Case::new();
     fs::write(case.table(), "").unwrap();
@@ -214,11 +225,20 @@ fn unknown_option_values() {
         ("--loss", "focal", "sum-over-labels"),
         ("--epochs", "many", "invalid digit"),
         ("--lr", "fast", "float"),
+        ("--augment", "spin=3", "flip=0.5"),
+        ("--augment", "rotation=90", "45"),
+        ("--uncertain", "maybe", "ignore"),
+        ("--blank", "Mass=0", "zeros"),
+        ("--on-bad-image", "ignore", "skip"),
     ] {
         names(&case.fails(&[option, value]), &[option, value, expected]);
     }
     names(&case.fails(&["--learning-rate", "1"]), &["--learning-rate"]);
     names(&case.fails(&["--epochs", "0"]), &["--epochs"]);
+    names(
+        &case.fails(&["--phantom-images", "9"]),
+        &["--phantom-images", "--data"],
+    );
 }
 
 #[test]

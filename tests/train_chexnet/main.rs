@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
-mod phantom;
+mod data_options;
+mod pictures;
 mod runs;
 
 use std::path::PathBuf;

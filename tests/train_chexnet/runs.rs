@@ -6,7 +6,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-use super::{example, phantom, succeeds, text};
+use super::{example, pictures, succeeds, text};
 
 const SMALL: [&str; 8] = [
     "--image-size",
@@ -27,7 +27,7 @@ fn json(path: impl AsRef<Path>) -> Value {
 fn a_run_ends_with_a_table_and_its_files() {
     let folder = tempfile::tempdir().unwrap();
     let (data, output) = (folder.path().join("data"), folder.path().join("run"));
-    phantom::write(&data, 24);
+    pictures::write(&data, 24);
     let done = succeeds(
         example()
             .args(SMALL)
@@ -93,7 +93,7 @@ fn a_run_ends_with_a_table_and_its_files() {
 fn a_run_replaces_what_another_left() {
     let folder = tempfile::tempdir().unwrap();
     let (data, output) = (folder.path().join("data"), folder.path().join("run"));
-    phantom::write(&data, 24);
+    pictures::write(&data, 24);
     let run = |options: &[&str]| {
         let mut command = example();
         command.args(["--image-size", "32", "--batch-size", "8"]);
@@ -122,7 +122,7 @@ fn a_run_replaces_what_another_left() {
 #[test]
 fn output_that_cannot_be_written_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    phantom::write(folder.path(), 24);
+    pictures::write(folder.path(), 24);
     for options in [&["--check-split"][..], &["--help"]] {
         let full = fs::OpenOptions::new()
             .write(true)
@@ -147,7 +147,7 @@ fn output_that_cannot_be_written_is_one_line() {
 fn a_run_repeats_from_its_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    phantom::write(&data, 24);
+    pictures::write(&data, 24);
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
     succeeds(
         example()
@@ -187,7 +187,7 @@ fn a_run_repeats_from_its_configuration() {
 fn any_table_with_chosen_labels_trains() {
     let folder = tempfile::tempdir().unwrap();
     let images = folder.path().join("nih");
-    phantom::write(&images, 12);
+    pictures::write(&images, 12);
     let mut table = "image,patient,Cough,Mass,Fever\n".to_string();
     for index in 0..12 {
         let (patient, visit) = (index / 2, index % 2);
@@ -225,7 +225,7 @@ fn any_table_with_chosen_labels_trains() {
 #[test]
 fn a_disjoint_split_is_reported_without_images() {
     let folder = tempfile::tempdir().unwrap();
-    phantom::write(folder.path(), 24);
+    pictures::write(folder.path(), 24);
     fs::remove_dir_all(folder.path().join("images_001")).unwrap();
     let done = succeeds(
         example()
@@ -243,7 +243,7 @@ fn a_disjoint_split_is_reported_without_images() {
 #[test]
 fn an_overlapping_split_is_counted_and_fails() {
     let folder = tempfile::tempdir().unwrap();
-    phantom::write(folder.path(), 24);
+    pictures::write(folder.path(), 24);
     let list = folder.path().join("test_list.txt");
     let mut names = fs::read_to_string(&list).unwrap();
     names += "00000001_001.png\n";

@@ -1,12 +1,13 @@
 //! Batches of X-rays as tensors, for burn-train.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_dist::train::EpochClock;
-use chest_datasets::{Batches, ImageBatch, Loader, epoch_order};
+use chest_datasets::{Augmentation, BadImage, Batches, ImageBatch, Loader, epoch_order};
 
 use crate::{Preprocessing, PreprocessingError};
 
@@ -30,12 +31,14 @@ pub struct XrayBatch {
 pub enum Order {
     /// As given.
     Fixed,
-    /// Shuffled anew in each epoch, by seed and epoch.
+    /// Shuffled anew in each epoch, by seed and epoch, and changed at random, by the image as well.
     Shuffled {
         /// The seed of the run.
         seed: u64,
         /// The epoch, kept by the training loop.
         clock: EpochClock,
+        /// How much images are changed.
+        augmentation: Augmentation,
     },
 }
 
@@ -47,6 +50,8 @@ pub struct XrayLoader {
     order: Order,
     preprocessing: Preprocessing,
     device: Device,
+    /// How long all its consumers have waited, shared by all clones.
+    waited: Arc<Mutex<Duration>>,
 }
 
 impl XrayLoader {
@@ -65,7 +70,19 @@ impl XrayLoader {
             order,
             preprocessing,
             device,
+            waited: Arc::default(),
         }
+    }
+
+    /// How long its consumers have waited for batches so far, those of its clones included; the
+    /// time of an epoch counts when it has ended.
+    pub fn waited(&self) -> Duration {
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The images that could not be decoded and were left out so far.
+    pub fn skipped(&self) -> Vec<BadImage> {
+        self.loader.skipped()
     }
 
     fn batch(&self, batch: ImageBatch) -> Result<XrayBatch, PreprocessingError> {
@@ -98,12 +115,21 @@ impl XrayLoader {
 
 impl DataLoader<XrayBatch> for XrayLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<XrayBatch> + 'a> {
-        let order = match &self.order {
-            Order::Fixed => self.indices.to_vec(),
-            Order::Shuffled { seed, clock } => epoch_order(&self.indices, *seed, clock.epoch()),
+        let batches = match &self.order {
+            Order::Fixed => self.loader.batches(self.indices.to_vec()),
+            Order::Shuffled {
+                seed,
+                clock,
+                augmentation,
+            } => {
+                let (seed, epoch) = (*seed, clock.epoch());
+                let order = epoch_order(&self.indices, seed, epoch);
+                self.loader
+                    .augmented_batches(order, *augmentation, seed, epoch)
+            }
         };
         Box::new(XrayBatches {
-            batches: self.loader.batches(order),
+            batches,
             loader: self,
             done: 0,
         })
@@ -143,6 +169,17 @@ impl Iterator for XrayBatches<'_> {
             self.done += batch.indices.len();
             self.loader.batch(batch).map_err(DatasetError::new)
         }))
+    }
+}
+
+impl Drop for XrayBatches<'_> {
+    fn drop(&mut self) {
+        let mut waited = self
+            .loader
+            .waited
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *waited += self.batches.statistics().waiting;
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{DeviceName, RunError, SplitName};
 use crate::PreprocessingError;
@@ -25,10 +27,17 @@ const MOST_THREADS: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// A folder in NIH's layout, or a CSV table `image,patient,<label>...`.
+    /// A folder in the layout of NIH or CheXpert, or a CSV table `image,patient,<label>...`; the
+    /// synthetic phantom when `None`.
     pub data: Option<PathBuf>,
+    /// Images of the phantom.
+    pub phantom_images: usize,
     /// Labels to train on, by name; all that the data has when `None`.
     pub labels: Option<Vec<String>>,
+    /// What uncertain labels (-1) count as on the training side.
+    pub uncertain: LabelPolicy,
+    /// What blank labels count as.
+    pub blank: LabelPolicy,
     /// Which images train, validate and test.
     pub split: SplitName,
     /// The network.
@@ -39,6 +48,12 @@ pub struct TrainConfig {
     pub output: PathBuf,
     /// Height and width of the input, pixels.
     pub image_size: usize,
+    /// Random changes to the images of training.
+    pub augmentation: Augmentation,
+    /// Folder of the decoded and resized pixels; decode in every epoch when `None`.
+    pub cache: Option<PathBuf>,
+    /// What is done about an image that cannot be decoded.
+    pub on_bad_image: OnBadImage,
     /// Images a step.
     pub batch_size: usize,
     /// Epochs.
@@ -65,16 +80,23 @@ pub struct TrainConfig {
 
 impl Default for TrainConfig {
     /// The recipe of the paper (section 2.2): DenseNet-121 at 224 pixels, Adam at 1e-3 divided by
-    /// 10 when the validation loss stalls, batches of 16, the unweighted sum of the losses.
+    /// 10 when the validation loss stalls, batches of 16, the unweighted sum of the losses, random
+    /// horizontal flips.
     fn default() -> Self {
         Self {
             data: None,
+            phantom_images: 2400,
             labels: None,
+            uncertain: LabelPolicy::default(),
+            blank: LabelPolicy::default(),
             split: SplitName::Official,
             model: Architecture::DenseNet121,
             in_channels: 3,
             output: PathBuf::from("runs/train_chexnet"),
             image_size: 224,
+            augmentation: Augmentation::paper(),
+            cache: None,
+            on_bad_image: OnBadImage::Stop,
             batch_size: 16,
             epochs: 10,
             max_steps: None,
@@ -91,12 +113,38 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// Reads a configuration; what the file leaves out keeps its default.
+    /// A recipe for the phantom that takes minutes, not days: small images, small batches.
+    pub fn phantom() -> Self {
+        Self {
+            image_size: 64,
+            // In so few epochs a network does better on chests that all have their heart on the left.
+            augmentation: Augmentation::none(),
+            batch_size: 8,
+            epochs: 5,
+            // Of few validation images the loss is noisy.
+            plateau_patience: 1,
+            ..Self::default()
+        }
+    }
+
+    /// The recipe for `data`: the paper's, or that of the phantom when it is `None`.
+    pub fn recipe(data: Option<PathBuf>) -> Self {
+        match data {
+            Some(_) => Self {
+                data,
+                ..Self::default()
+            },
+            None => Self::phantom(),
+        }
+    }
+
+    /// Reads a configuration; what the file leaves out is as in the [`recipe`](Self::recipe) for
+    /// `data`, which takes the place of the file's, or for the file's when it is `None`.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, is no JSON, or has an unknown or mistyped entry.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self, RunError> {
+    pub fn read(path: impl AsRef<Path>, data: Option<PathBuf>) -> Result<Self, RunError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|e| RunError::file(path, e))?;
         let text = text.trim_start_matches('\u{feff}');
@@ -107,7 +155,16 @@ impl TrainConfig {
                 "this is no JSON object: it must begin with {",
             ));
         }
-        serde_json::from_str(text).map_err(|e| RunError::file(path, e))
+        let failed = |error| RunError::file(path, error);
+        let config: Self = serde_json::from_str(text).map_err(failed)?;
+        let data = data.or(config.data);
+        // Once more, over the recipe: serde itself fills in the paper's.
+        let entries: Map<String, Value> = serde_json::from_str(text).map_err(failed)?;
+        let recipe = serde_json::to_value(Self::recipe(data.clone())).map_err(failed)?;
+        let mut merged = Map::from_iter(recipe.as_object().cloned().unwrap_or_default());
+        merged.extend(entries);
+        let config: Self = serde_json::from_value(Value::Object(merged)).map_err(failed)?;
+        Ok(Self { data, ..config })
     }
 
     /// Writes the configuration as JSON.
@@ -142,6 +199,8 @@ impl TrainConfig {
                 reason: PreprocessingError::ImageSize(self.image_size).to_string(),
             });
         }
+        self.augmentation.check()?;
+        least("--phantom-images", self.phantom_images, 1)?;
         least("--batch-size", self.batch_size, 1)?;
         least("--epochs", self.epochs, 1)?;
         least("--max-steps", self.max_steps.unwrap_or(1), 1)?;
@@ -190,10 +249,46 @@ mod tests {
             split: SplitName::File("split.csv".into()),
             model: Architecture::ResNet50,
             max_steps: Some(7),
+            cache: Some("cache".into()),
+            uncertain: "zeros,Edema=ones".parse().unwrap(),
+            augmentation: "flip,rotation=5".parse().unwrap(),
+            on_bad_image: OnBadImage::Skip,
             ..TrainConfig::default()
         };
         config.write(&path).unwrap();
-        assert_eq!(TrainConfig::read(&path).unwrap(), config);
+        assert_eq!(TrainConfig::read(&path, None).unwrap(), config);
+    }
+
+    #[test]
+    fn what_a_file_leaves_out_is_of_the_recipe_for_its_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        let read = |text: &str, data: Option<&str>| {
+            std::fs::write(&path, text).unwrap();
+            TrainConfig::read(&path, data.map(PathBuf::from)).unwrap()
+        };
+        let phantom = read(r#"{"epochs": 3}"#, None);
+        assert_eq!(
+            phantom,
+            TrainConfig {
+                epochs: 3,
+                ..TrainConfig::phantom()
+            }
+        );
+        for config in [
+            read(r#"{"epochs": 3}"#, Some("xrays")),
+            read(r#"{"epochs": 3, "data": "xrays"}"#, None),
+            read(r#"{"epochs": 3, "data": "others"}"#, Some("xrays")),
+        ] {
+            assert_eq!(
+                config,
+                TrainConfig {
+                    data: Some("xrays".into()),
+                    epochs: 3,
+                    ..TrainConfig::default()
+                }
+            );
+        }
     }
 
     #[test]
@@ -209,7 +304,7 @@ mod tests {
             ("", "no JSON object"),
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = TrainConfig::read(&path).unwrap_err().to_string();
+            let error = TrainConfig::read(&path, None).unwrap_err().to_string();
             assert!(
                 error.contains("config.json") && error.contains(part),
                 "{error}"
@@ -221,9 +316,10 @@ mod tests {
     #[test]
     fn values_that_make_no_sense_are_named() {
         type Change = fn(&mut TrainConfig);
-        let cases: [(&str, Change); 11] = [
+        let cases: [(&str, Change); 12] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
+            ("--phantom-images", |config| config.phantom_images = 0),
             ("--batch-size", |config| config.batch_size = 0),
             ("--epochs", |config| config.epochs = 0),
             ("--max-steps", |config| config.max_steps = Some(0)),

@@ -1,13 +1,12 @@
 //! Records, split and images of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use burn_dist::progress::write_line;
-use chest_datasets::{
-    ChestXray14, Dataset, ImageSource, LabelSet, LabelValue, OfficialLists, Split,
-};
+use chest_datasets::{Dataset, ImageSource, LabelPolicies, LabelValue, PolicyReport, Split};
 
+use super::tables::Tables;
 use super::{RunError, SplitName, TrainConfig};
 use crate::loss::LabelWeights;
 
@@ -18,55 +17,41 @@ pub struct RunData {
     dataset: Arc<Dataset>,
     split: Split,
     folder: PathBuf,
+    unknown: PolicyReport,
 }
 
 impl RunData {
-    /// Reads the tables that `config` names and splits them.
+    /// Reads the tables that `config` names, splits them and applies its policies of unknown labels.
+    /// Where it names no data, the phantom is written first.
     ///
     /// # Errors
     ///
-    /// If no data is given, a table cannot be read, a label is not there, or the split cannot be
-    /// made. Overlapping sides are no error here: see [`Split::check`].
+    /// If a table cannot be read, a label is not there, or the split cannot be made. Overlapping
+    /// sides are no error here: see [`Split::check`].
     pub fn open(config: &TrainConfig) -> Result<Self, RunError> {
-        let Some(data) = &config.data else {
-            return Err(RunError::Option {
-                option: "--data",
-                reason: "give a folder in the layout of NIH ChestX-ray14 (Data_Entry_2017_v2020.csv and its images) or a table image,patient,<label>...".to_string(),
-            });
+        let tables = Tables::open(config)?;
+        let split = tables.split(config)?;
+        let policies = LabelPolicies {
+            uncertain: config.uncertain.clone(),
+            blank: config.blank.clone(),
         };
-        if !data.exists() {
-            return Err(RunError::Option {
-                option: "--data",
-                reason: format!("{} does not exist", data.display()),
-            });
-        }
-        let labels = config.labels.clone().map(LabelSet::new).transpose()?;
-        let (dataset, lists, folder) = if data.is_file() {
-            let folder = data.parent().unwrap_or(Path::new("")).to_path_buf();
-            (Dataset::from_csv(data, labels)?, None, folder)
-        } else {
-            let nih = ChestXray14::open(data)?;
-            let dataset = match labels {
-                Some(labels) => nih.dataset.select(&labels)?,
-                None => nih.dataset,
-            };
-            (dataset, nih.lists, data.clone())
-        };
-        let split = split(config, &dataset, lists.as_ref())?;
+        let (dataset, unknown) = tables.dataset.with_policies(&policies, split.train())?;
         Ok(Self {
             dataset: Arc::new(dataset),
             split,
-            folder: if folder.as_os_str().is_empty() {
-                ".".into()
-            } else {
-                folder
-            },
+            folder: tables.folder,
+            unknown,
         })
     }
 
     /// The records.
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
+    }
+
+    /// How many labels were not known, and what they count as.
+    pub fn unknown_labels(&self) -> &PolicyReport {
+        &self.unknown
     }
 
     /// The sides.
@@ -98,7 +83,7 @@ impl RunData {
         let mut training = self.split.train().iter().flat_map(|&i| &records[i].labels);
         if !training.any(|label| label.target().is_some()) {
             return Err(RunError::NothingKnown {
-                table: self.dataset.table().to_path_buf(),
+                tables: self.dataset.tables(),
             });
         }
         // On a network drive with a hundred thousand files this takes a while.
@@ -124,24 +109,5 @@ impl RunData {
                 count(label, LabelValue::Negative),
             )
         }))
-    }
-}
-
-fn split(
-    config: &TrainConfig,
-    dataset: &Dataset,
-    lists: Option<&OfficialLists>,
-) -> Result<Split, RunError> {
-    match (&config.split, lists) {
-        (SplitName::Official, Some(lists)) => Ok(Split::official(dataset, lists, config.seed)?),
-        (SplitName::Official, None) => Err(RunError::Option {
-            option: "--split",
-            reason: format!(
-                "official needs train_val_list.txt and test_list.txt beside {}: give random or a table image,split",
-                dataset.table().display()
-            ),
-        }),
-        (SplitName::Random, _) => Ok(Split::random(dataset, config.seed)),
-        (SplitName::File(path), _) => Ok(Split::from_csv(path, dataset)?),
     }
 }

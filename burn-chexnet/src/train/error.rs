@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use burn_dist::train::TrainError;
-use chest_datasets::{LabelError, LoadError, SourceError, SplitError, TableError};
+use chest_datasets::{
+    AugmentationError, CacheError, LabelError, LabelPolicyError, LoadError, PhantomError,
+    SourceError, SplitError, TableError,
+};
 
 use super::figures::FigureError;
 use crate::PreprocessingError;
@@ -46,10 +49,10 @@ pub enum RunError {
         split: String,
     },
     /// No label of any training image is known.
-    #[error("{}: no label of any training image is 0 or 1: there is nothing to learn", table.display())]
+    #[error("{tables}: no label of any training image is 0 or 1: there is nothing to learn")]
     NothingKnown {
-        /// The table.
-        table: PathBuf,
+        /// The tables.
+        tables: String,
     },
     /// The run was asked to stop before its first epoch ended.
     #[error("the run was stopped before its first epoch ended: there are no weights to test")]
@@ -60,6 +63,18 @@ pub enum RunError {
     /// The labels.
     #[error(transparent)]
     Label(#[from] LabelError),
+    /// The policy of unknown labels.
+    #[error(transparent)]
+    LabelPolicy(#[from] LabelPolicyError),
+    /// The changes to training images.
+    #[error(transparent)]
+    Augmentation(#[from] AugmentationError),
+    /// The phantom.
+    #[error(transparent)]
+    Phantom(#[from] PhantomError),
+    /// The cache of pixels.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The split.
     #[error(transparent)]
     Split(#[from] SplitError),

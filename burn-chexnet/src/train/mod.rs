@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `config` | [`TrainConfig`]: everything that decides a run, in one serialisable value |
 //! | `split_name`, `device_name` | [`SplitName`] and [`DeviceName`]: options by name |
+//! | `tables` | the tables that a run is told of, in whichever layout |
 //! | `data` | [`RunData`]: records, split and images of a run |
+//! | `cache` | the cache of decoded pixels, opened or built |
 //! | `batches` | [`XrayBatch`] and the loader that makes them for burn-train |
 //! | `step` | [`SupervisedClassifier`]: forward, loss and backward of any [`Classifier`] |
 //! | `recorder` | what an epoch leaves behind: `metrics.csv`, `best` and `last` weights |
@@ -19,6 +21,7 @@
 //! [`Classifier`]: crate::model::Classifier
 
 mod batches;
+mod cache;
 mod config;
 mod data;
 mod device_name;
@@ -31,6 +34,7 @@ mod results;
 mod run;
 mod split_name;
 mod step;
+mod tables;
 
 pub use batches::{Order, XrayBatch, XrayLoader};
 pub use config::TrainConfig;

@@ -15,6 +15,8 @@ pub(super) const SPLIT: &str = "split.csv";
 pub(super) const RESULTS: &str = "results.json";
 pub(super) const CURVES: &str = "figures/curves.svg";
 pub(super) const ROC: &str = "figures/roc.svg";
+/// The synthetic data set, where no other is named. It stays: the next run may want the same.
+pub(super) const PHANTOM: &str = "phantom";
 /// burn-dist's; its files are `NAME-EPOCH.bpk`.
 const CHECKPOINTS: &str = "checkpoints";
 const CHECKPOINT_NAMES: [&str; 3] = ["model", "optimizer", "scheduler"];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use chest_datasets::BadImage;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
@@ -20,6 +21,10 @@ pub struct Results {
     pub labels: BTreeMap<String, LabelResult>,
     /// Training images a second, waiting for data included.
     pub images_per_second: f64,
+    /// Share of the training time that was spent waiting for images, 0 to 1.
+    pub waited_for_images: f64,
+    /// Images that cannot be decoded and were left out (`--on-bad-image skip`).
+    pub skipped: Vec<BadImage>,
     /// Epochs trained.
     pub epochs: usize,
     /// Epoch of the weights, from 1.
@@ -92,10 +97,21 @@ impl fmt::Display for Results {
         if let Some(evaluation) = &self.evaluation {
             writeln!(f, "{evaluation}")?;
         }
+        if let Some(first) = self.skipped.first() {
+            writeln!(
+                f,
+                "left out, since they cannot be decoded: {}, the first: {first} (all in results.json)",
+                self.skipped.len()
+            )?;
+        }
         write!(
             f,
-            "{} test images, weights of epoch {}, validation loss {:.4}, {:.1} training images/s",
-            self.images.test, self.best_epoch, self.validation_loss, self.images_per_second
+            "{} test images, weights of epoch {}, validation loss {:.4}, {:.1} training images/s, {:.1} % of the time waiting for images",
+            self.images.test,
+            self.best_epoch,
+            self.validation_loss,
+            self.images_per_second,
+            100.0 * self.waited_for_images
         )
     }
 }

@@ -1,13 +1,15 @@
 //! A run in order: tables, split, images, training, test, results.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn_dist::progress::write_line;
 use burn_dist::train::{EpochClock, Plateau, Training};
-use chest_datasets::{ImageSource, Loader, LoaderConfig, Side, SplitReport};
+use chest_datasets::{BadImage, ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
+use super::cache::open_cache;
 use super::output;
 use super::results::{SideCounts, by_name};
 use super::{
@@ -60,11 +62,16 @@ pub fn run(config: &TrainConfig) -> Result<Results, RunError> {
     let device = config.device.device();
     let data = RunData::open(config)?;
     let outputs = data.dataset().labels().len();
-    let source = data.images(&config.split)?;
+    let source = Arc::new(data.images(&config.split)?);
+    let cache = config.cache.as_deref();
+    let cache = cache
+        .map(|folder| open_cache(folder, &source, config))
+        .transpose()?;
     let prepared = Run {
         config,
         preprocessing: Preprocessing::imagenet(config.image_size, config.in_channels)?,
-        source: Arc::new(source),
+        source,
+        cache,
         data,
         device: device.clone(),
     };
@@ -93,6 +100,7 @@ struct Run<'a> {
     config: &'a TrainConfig,
     data: RunData,
     source: Arc<ImageSource>,
+    cache: Option<Arc<PackedCache>>,
     preprocessing: Preprocessing,
     device: Device,
 }
@@ -114,7 +122,10 @@ impl Run<'_> {
         let shuffled = Order::Shuffled {
             seed: config.seed,
             clock: clock.clone(),
+            augmentation: config.augmentation,
         };
+        let training = self.loader(Side::Train, shuffled)?;
+        let validation = self.loader(Side::Validation, Order::Fixed)?;
         let trained = Training::new(&config.output, self.device.clone(), config.learning_rate)
             .epochs(config.epochs)
             .max_steps(config.max_steps)
@@ -124,8 +135,8 @@ impl Run<'_> {
             .launch(
                 SupervisedClassifier::new(network, loss),
                 AdamConfig::new().with_epsilon(ADAM_EPSILON).init(),
-                Arc::new(self.loader(Side::Train, shuffled)?),
-                Arc::new(self.loader(Side::Validation, Order::Fixed)?),
+                Arc::new(training.clone()),
+                Arc::new(validation.clone()),
                 recorder,
             )?;
 
@@ -153,6 +164,8 @@ impl Run<'_> {
             undefined: evaluation.undefined,
             labels: by_name(&evaluation),
             images_per_second: samples as f64 / f64::max(seconds, 1e-9),
+            waited_for_images: training.waited().as_secs_f64() / f64::max(seconds, 1e-9),
+            skipped: skipped(&[training, validation, test]),
             epochs: trained.epochs.len(),
             best_epoch: best.epoch,
             validation_loss: best.validation_loss,
@@ -175,8 +188,11 @@ impl Run<'_> {
             parameter_count(network),
             self.data.dataset().labels().len(),
             self.config.image_size,
-            self.data.dataset().table().display(),
+            self.data.dataset().tables(),
         ));
+        if !self.data.unknown_labels().is_empty() {
+            write_line(&self.data.unknown_labels().to_string());
+        }
     }
 
     /// The output folder with the configuration and the split in it.
@@ -212,13 +228,29 @@ impl Run<'_> {
     }
 
     fn loader(&self, side: Side, order: Order) -> Result<XrayLoader, RunError> {
-        let shape = LoaderConfig::new(self.config.image_size, self.config.batch_size);
+        let shape = LoaderConfig {
+            on_bad_image: self.config.on_bad_image,
+            ..LoaderConfig::new(self.config.image_size, self.config.batch_size)
+        };
+        let loader = Loader::new(self.source.clone(), shape)?;
         Ok(XrayLoader::new(
-            Loader::new(self.source.clone(), shape)?,
+            match &self.cache {
+                Some(cache) => loader.with_cache(cache.clone())?,
+                None => loader,
+            },
             self.data.split().side(side),
             order,
             self.preprocessing.clone(),
             self.device.clone(),
         ))
     }
+}
+
+/// What any of `loaders` left out.
+fn skipped(loaders: &[XrayLoader]) -> Vec<BadImage> {
+    let skipped = loaders.iter().flat_map(XrayLoader::skipped);
+    let by_row: BTreeMap<_, _> = skipped
+        .map(|bad| ((bad.table.clone(), bad.row), bad))
+        .collect();
+    by_row.into_values().collect()
 }
