@@ -27,7 +27,7 @@ struct Options {
     #[arg(long, value_name = "DIR|CSV")]
     data: Option<PathBuf>,
     /// Images of the phantom [default: 2400]
-    #[arg(long, value_name = "N", conflicts_with = "data")]
+    #[arg(long, value_name = "N")]
     phantom_images: Option<usize>,
     /// Labels to train on, separated by commas [default: all of the data]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -111,6 +111,13 @@ impl Options {
             Some(path) => TrainConfig::read(path, self.data)?,
             None => TrainConfig::recipe(self.data),
         };
+        if self.phantom_images.is_some() && base.data.is_some() {
+            return Err(RunError::Option {
+                option: "--phantom-images",
+                reason: "there is no phantom in a run with --data: leave one of them out"
+                    .to_string(),
+            });
+        }
         Ok(TrainConfig {
             data: base.data,
             phantom_images: self.phantom_images.unwrap_or(base.phantom_images),
@@ -151,6 +158,8 @@ fn main() -> ExitCode {
         |options: Options| -> Result<ExitCode, Box<dyn std::error::Error>> {
             let only_check = options.check_split;
             let config = options.config()?;
+            config.check()?;
+            chexnet::thread_pool(config.threads)?;
             if only_check {
                 let report = check_split(&config)?;
                 chexnet::print(&report)?;
@@ -159,8 +168,6 @@ fn main() -> ExitCode {
                     false => ExitCode::FAILURE,
                 });
             }
-            config.check()?;
-            chexnet::thread_pool(config.threads)?;
             let results = run(&config)?;
             chexnet::print(format_args!(
                 "{results}\nresults in {}",

@@ -40,13 +40,13 @@ struct Options {
     #[arg(long, value_name = "PNG")]
     contact_sheet: Option<PathBuf>,
     /// Threads [default: the CPU limit of the cgroup]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
 }
 
 fn main() -> ExitCode {
     chexnet::main(|options: Options| -> Result<ExitCode, Error> {
-        chexnet::thread_pool(options.threads)?;
+        chexnet::thread_pool(options.threads.map(usize::from))?;
         let config = PhantomConfig {
             images: options.images,
             image_size: options.image_size,

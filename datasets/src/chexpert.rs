@@ -38,7 +38,8 @@ const VALID: &str = "valid.csv";
 ///     uncertain: "zeros,Edema=ones,Atelectasis=ones".parse()?,
 ///     blank: "zeros".parse()?,
 /// };
-/// let (dataset, report) = dataset.with_policies(&policies, split.train())?;
+/// let held_out = [split.validation(), split.test()].concat();
+/// let (dataset, report) = dataset.with_policies(&policies, split.train(), &held_out)?;
 /// println!("{report}\n{}", split.check(&dataset));
 /// # Ok(())
 /// # }

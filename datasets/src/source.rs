@@ -18,7 +18,7 @@ pub enum SourceError {
     #[error(transparent)]
     Index(#[from] ImageIndexError),
     /// Images that are listed and used are not there.
-    #[error("the image {image:?} ({place}) is nowhere below {}; {missing} of the {used} images in use are missing{unreadable}: name the folder that has them", folder.display())]
+    #[error("the image {image:?} ({place}) is nowhere below {}; {missing} of the {used} images in use are missing{unreadable}: name the folder that has them, or leave them out of the split", folder.display())]
     MissingImages {
         /// The first image that is missing.
         image: String,
@@ -234,7 +234,8 @@ mod tests {
             error.to_string(),
             format!(
                 "the image \"c.png\" ({folder}/table.csv, row 4) is nowhere below {folder}; \
-                 2 of the 3 images in use are missing: name the folder that has them"
+                 2 of the 3 images in use are missing: name the folder that has them, or leave them \
+                 out of the split"
             )
         );
     }

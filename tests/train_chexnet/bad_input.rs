@@ -193,26 +193,34 @@ fn image_sizes_beyond_any_network() {
     }
 }
 
+/// A loss over no label is 0 and would choose the first epoch.
 #[test]
-fn nothing_to_learn() {
-    let case = Case::new();
-    let table = case.folder.path().join("unknown.csv");
-    let rows = (0..12).map(|row| format!("{row:08}_000.png,{row},,-1\n"));
-    fs::write(
-        &table,
-        "image,patient,Mass,Edema\n".to_string() + &rows.collect::<String>(),
-    )
-    .unwrap();
-    let config = case.folder.path().join("table.json");
-    let data = table.to_str().unwrap();
-    fs::write(
-        &config,
-        format!(r#"{{"image_size": 32, "split": "random", "data": {data:?}}}"#),
-    )
-    .unwrap();
-    let done = example().arg("--config").arg(config).output().unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    names(&text(&done.stderr), &["unknown.csv", "nothing to learn"]);
+fn a_side_without_any_known_label() {
+    for side in ["training", "validation", "test"] {
+        let folder = tempfile::tempdir().unwrap();
+        let [table, split] = ["table.csv", "split.csv"].map(|name| folder.path().join(name));
+        let [mut rows, mut sides] = ["image,patient,Mass\n", "image,split\n"].map(String::from);
+        for (name, count) in [("training", 6), ("validation", 2), ("test", 4)] {
+            for index in 0..count {
+                let label = match name == side {
+                    true => ["", "-1"][index % 2],
+                    false => ["0", "1"][index % 2],
+                };
+                rows += &format!("{name}{index}.png,{name}{index},{label}\n");
+                sides += &format!("{name}{index}.png,{}\n", name.replace("training", "train"));
+            }
+        }
+        fs::write(&table, rows).unwrap();
+        fs::write(&split, sides).unwrap();
+        let mut command = example();
+        command.arg("--data").arg(table).arg("--split").arg(split);
+        let done = command.arg("--output").arg(folder.path()).output().unwrap();
+        assert_eq!(done.status.code(), Some(1));
+        names(
+            &text(&done.stderr),
+            &["table.csv", &format!("no label of any {side} image")],
+        );
+    }
 }
 
 #[test]

@@ -136,12 +136,68 @@ fn skipped_images_are_listed_once_with_file_and_row() {
         // Patient 1 has the third and the fourth image, below the header.
         assert_eq!(rows, [4, 5]);
         assert_eq!(skipped[0]["image"], "00000001_000.png");
+        // What was left out is not counted as used.
+        let sides = ["training", "validation", "test"];
+        let used = sides.map(|side| results["images"][side].as_u64().unwrap());
+        assert_eq!(used.iter().sum::<u64>(), 22, "{used:?}");
         let reason = skipped[0]["reason"].as_str().unwrap();
         assert!(
             reason.contains("images_001/images/00000001_000.png: "),
             "{reason}"
         );
     }
+}
+
+#[test]
+fn a_side_that_loses_all_its_images_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    pictures::write(&data, 24);
+    let test = fs::read_to_string(data.join("test_list.txt")).unwrap();
+    for image in test.lines() {
+        fs::write(data.join("images_001/images").join(image), "").unwrap();
+    }
+    let mut command = example();
+    command
+        .args(SMALL)
+        .args(["--on-bad-image", "skip", "--data"]);
+    let done = command
+        .arg(&data)
+        .arg("--output")
+        .arg(folder.path().join("run"));
+    let done = done.output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let errors = text(&done.stderr);
+    let error = errors.lines().last().unwrap();
+    assert!(
+        error.contains("none of the 6 test images can be decoded, the first: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_split_is_checked_without_writing_a_phantom() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("run");
+    let check = || {
+        let mut command = example();
+        command.args(["--check-split", "--phantom-images", "40", "--output"]);
+        command.arg(&output).output().unwrap()
+    };
+    let done = check();
+    assert_eq!(done.status.code(), Some(1));
+    assert!(
+        text(&done.stderr).contains("there is no phantom in"),
+        "{}",
+        text(&done.stderr)
+    );
+    assert!(!output.exists());
+    let mut run = example();
+    run.args(SMALL)
+        .args(["--phantom-images", "40", "--output"])
+        .arg(&output);
+    succeeds(&mut run);
+    assert_eq!(check().status.code(), Some(0));
 }
 
 #[test]

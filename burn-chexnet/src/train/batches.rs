@@ -80,6 +80,11 @@ impl XrayLoader {
         *self.waited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Images without those that were [left out](Self::skipped) so far.
+    pub fn num_decodable(&self) -> usize {
+        self.indices.len() - self.loader.skipped().len()
+    }
+
     /// The images that could not be decoded and were left out so far.
     pub fn skipped(&self) -> Vec<BadImage> {
         self.loader.skipped()

@@ -21,8 +21,8 @@ pub struct RunData {
 }
 
 impl RunData {
-    /// Reads the tables that `config` names, splits them and applies its policies of unknown labels.
-    /// Where it names no data, the phantom is written first.
+    /// Reads the tables that `config` names, or those of the phantom in its output folder, splits
+    /// them and applies its policies of unknown labels.
     ///
     /// # Errors
     ///
@@ -35,7 +35,9 @@ impl RunData {
             uncertain: config.uncertain.clone(),
             blank: config.blank.clone(),
         };
-        let (dataset, unknown) = tables.dataset.with_policies(&policies, split.train())?;
+        let held_out = [split.validation(), split.test()].concat();
+        let dataset = tables.dataset;
+        let (dataset, unknown) = dataset.with_policies(&policies, split.train(), &held_out)?;
         Ok(Self {
             dataset: Arc::new(dataset),
             split,
@@ -80,11 +82,14 @@ impl RunData {
             }
         }
         let records = self.dataset.records();
-        let mut training = self.split.train().iter().flat_map(|&i| &records[i].labels);
-        if !training.any(|label| label.target().is_some()) {
-            return Err(RunError::NothingKnown {
-                tables: self.dataset.tables(),
-            });
+        for (side, indices) in sides {
+            let mut labels = indices.iter().flat_map(|&index| &records[index].labels);
+            if !labels.any(|label| label.target().is_some()) {
+                return Err(RunError::NothingKnown {
+                    side,
+                    tables: self.dataset.tables(),
+                });
+            }
         }
         // On a network drive with a hundred thousand files this takes a while.
         write_line(&format!(
@@ -95,18 +100,31 @@ impl RunData {
         Ok(ImageSource::new(self.dataset.clone(), &self.folder, &used)?)
     }
 
+    /// The labels that training cannot learn: all that is known of them is of one kind.
+    pub fn one_sided_labels(&self) -> Vec<&str> {
+        let names = self.dataset.labels().names().iter().enumerate();
+        let one_sided = names.filter(|(label, _)| {
+            [LabelValue::Positive, LabelValue::Negative]
+                .iter()
+                .any(|&value| self.training_count(*label, value) == 0)
+        });
+        one_sided.map(|(_, name)| name.as_str()).collect()
+    }
+
+    /// The training images whose value of a label is this one.
+    fn training_count(&self, label: usize, value: LabelValue) -> usize {
+        let records = self.dataset.records();
+        let side = self.split.train().iter();
+        side.filter(|&&index| records[index].labels[label] == value)
+            .count()
+    }
+
     /// The paper's weights of the labels, from the training side.
     pub fn label_weights(&self) -> LabelWeights {
-        let count = |label: usize, value: LabelValue| {
-            let records = self.dataset.records();
-            let side = self.split.train().iter();
-            side.filter(|&&index| records[index].labels[label] == value)
-                .count()
-        };
         LabelWeights::from_counts((0..self.dataset.labels().len()).map(|label| {
             (
-                count(label, LabelValue::Positive),
-                count(label, LabelValue::Negative),
+                self.training_count(label, LabelValue::Positive),
+                self.training_count(label, LabelValue::Negative),
             )
         }))
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use burn_dist::train::TrainError;
 use chest_datasets::{
-    AugmentationError, CacheError, LabelError, LabelPolicyError, LoadError, PhantomError,
+    AugmentationError, BadImage, CacheError, LabelError, LabelPolicyError, LoadError, PhantomError,
     SourceError, SplitError, TableError,
 };
 
@@ -48,11 +48,25 @@ pub enum RunError {
         /// Name of the split.
         split: String,
     },
-    /// No label of any training image is known.
-    #[error("{tables}: no label of any training image is 0 or 1: there is nothing to learn")]
+    /// No label of any image of a side is known.
+    #[error(
+        "{tables}: no label of any {side} image is 0 or 1: there is nothing to learn or to measure"
+    )]
     NothingKnown {
+        /// The side.
+        side: &'static str,
         /// The tables.
         tables: String,
+    },
+    /// No image of a side can be decoded.
+    #[error("none of the {count} {side} images can be decoded, the first: {first}")]
+    AllSkipped {
+        /// The side.
+        side: &'static str,
+        /// Images of the side.
+        count: usize,
+        /// The first one.
+        first: BadImage,
     },
     /// The run was asked to stop before its first epoch ended.
     #[error("the run was stopped before its first epoch ended: there are no weights to test")]

@@ -21,6 +21,14 @@ pub(super) const PHANTOM: &str = "phantom";
 const CHECKPOINTS: &str = "checkpoints";
 const CHECKPOINT_NAMES: [&str; 3] = ["model", "optimizer", "scheduler"];
 
+/// Makes the folder.
+pub(super) fn create(output: &Path) -> Result<(), RunError> {
+    std::fs::create_dir_all(output).map_err(|error| RunError::Output {
+        path: output.to_path_buf(),
+        reason: error.to_string(),
+    })
+}
+
 /// Makes the folder and removes what an earlier run left in it, file by file: results beside
 /// another run's configuration would deceive. Whatever else lies there stays.
 pub(super) fn prepare(output: &Path) -> Result<(), RunError> {

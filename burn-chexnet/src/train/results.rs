@@ -31,7 +31,7 @@ pub struct Results {
     pub best_epoch: usize,
     /// Lowest validation loss.
     pub validation_loss: f64,
-    /// Images on each side.
+    /// Images used on each side, without those that were left out.
     pub images: SideCounts,
     /// The full evaluation, in the order of the labels.
     #[serde(skip)]
@@ -53,7 +53,7 @@ pub struct LabelResult {
     pub negatives: usize,
 }
 
-/// Images on each side of the split.
+/// Numbers of images on each side of the split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideCounts {
     /// Training images.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
+use burn::data::dataloader::DataLoader;
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn_dist::progress::write_line;
@@ -12,6 +13,7 @@ use chest_datasets::{BadImage, ImageSource, Loader, LoaderConfig, PackedCache, S
 use super::cache::open_cache;
 use super::output;
 use super::results::{SideCounts, by_name};
+use super::tables::write_phantom;
 use super::{
     Order, Predictions, Recorder, Results, RunData, RunError, SupervisedClassifier, TrainConfig,
     XrayLoader, figures,
@@ -25,13 +27,22 @@ use crate::weights::{self, Metadata, SplitOrigin};
 const ADAM_EPSILON: f32 = 1e-8;
 
 /// Reads the tables that `config` names and reports whether any patient or image is on two sides
-/// of the split. No image is needed.
+/// of the split. No image is needed, and nothing is written.
 ///
 /// # Errors
 ///
 /// If a table cannot be read or the split cannot be made.
 pub fn check_split(config: &TrainConfig) -> Result<SplitReport, RunError> {
     config.check()?;
+    if config.data.is_none() && !config.output.join(output::PHANTOM).is_dir() {
+        return Err(RunError::Option {
+            option: "--data",
+            reason: format!(
+                "name the data to check: there is no phantom in {} yet",
+                config.output.display()
+            ),
+        });
+    }
     let data = RunData::open(config)?;
     Ok(data.split().check(data.dataset()))
 }
@@ -60,6 +71,11 @@ pub fn check_split(config: &TrainConfig) -> Result<SplitReport, RunError> {
 pub fn run(config: &TrainConfig) -> Result<Results, RunError> {
     config.check()?;
     let device = config.device.device();
+    // Before anything that takes long: a wrong folder must not cost hours.
+    output::create(&config.output)?;
+    if config.data.is_none() {
+        write_phantom(config)?;
+    }
     let data = RunData::open(config)?;
     let outputs = data.dataset().labels().len();
     let source = Arc::new(data.images(&config.split)?);
@@ -138,7 +154,15 @@ impl Run<'_> {
                 Arc::new(training.clone()),
                 Arc::new(validation.clone()),
                 recorder,
-            )?;
+            )
+            .map_err(|error| {
+                let sides = [("training", &training), ("validation", &validation)];
+                // If a side lost all its images, that is why.
+                let lost = sides
+                    .into_iter()
+                    .find_map(|(side, loader)| all_skipped(side, loader));
+                lost.unwrap_or(error.into())
+            })?;
 
         let Some(best) = trained.epochs.iter().rev().find(|epoch| epoch.best) else {
             return Err(RunError::Stopped);
@@ -147,6 +171,9 @@ impl Run<'_> {
         weights::load(&mut network, config.output.join(output::BEST))?;
         let test = self.loader(Side::Test, Order::Fixed)?;
         let predictions = Predictions::of(&network, &test, "test")?;
+        if let Some(lost) = all_skipped("test", &test) {
+            return Err(lost);
+        }
         let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
 
         let history = history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,11 +192,15 @@ impl Run<'_> {
             labels: by_name(&evaluation),
             images_per_second: samples as f64 / f64::max(seconds, 1e-9),
             waited_for_images: training.waited().as_secs_f64() / f64::max(seconds, 1e-9),
-            skipped: skipped(&[training, validation, test]),
+            skipped: skipped(&[&training, &validation, &test]),
             epochs: trained.epochs.len(),
             best_epoch: best.epoch,
             validation_loss: best.validation_loss,
-            images: self.counts(),
+            images: SideCounts {
+                training: training.num_decodable(),
+                validation: validation.num_decodable(),
+                test: test.num_decodable(),
+            },
             evaluation: Some(evaluation),
         };
         results.write(config.output.join(output::RESULTS))?;
@@ -191,7 +222,17 @@ impl Run<'_> {
             self.data.dataset().tables(),
         ));
         if !self.data.unknown_labels().is_empty() {
-            write_line(&self.data.unknown_labels().to_string());
+            write_line(&format!(
+                "labels that are not known (uncertain ones in validation and test are always ignored):\n{}",
+                self.data.unknown_labels()
+            ));
+        }
+        let one_sided = self.data.one_sided_labels();
+        if !one_sided.is_empty() {
+            write_line(&format!(
+                "warning: without both positive and negative training images nothing can be learned of {} (are its negatives blank? then give --blank zeros)",
+                one_sided.join(", ")
+            ));
         }
     }
 
@@ -247,10 +288,20 @@ impl Run<'_> {
 }
 
 /// What any of `loaders` left out.
-fn skipped(loaders: &[XrayLoader]) -> Vec<BadImage> {
-    let skipped = loaders.iter().flat_map(XrayLoader::skipped);
+fn skipped(loaders: &[&XrayLoader]) -> Vec<BadImage> {
+    let skipped = loaders.iter().flat_map(|loader| loader.skipped());
     let by_row: BTreeMap<_, _> = skipped
         .map(|bad| ((bad.table.clone(), bad.row), bad))
         .collect();
     by_row.into_values().collect()
+}
+
+/// The error that every image of `loader` was left out; `None` while one can still be used.
+fn all_skipped(side: &'static str, loader: &XrayLoader) -> Option<RunError> {
+    let first = loader.skipped().into_iter().next()?;
+    (loader.num_decodable() == 0).then(|| RunError::AllSkipped {
+        side,
+        count: loader.num_items(),
+        first,
+    })
 }

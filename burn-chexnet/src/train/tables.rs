@@ -35,11 +35,11 @@ enum Official {
 }
 
 impl Tables {
-    /// Reads what `config` names; the phantom, which it writes first, if that is nothing.
+    /// Reads what `config` names, or the phantom in its output folder, which has to be there.
     pub(super) fn open(config: &TrainConfig) -> Result<Self, RunError> {
         let labels = config.labels.clone().map(LabelSet::new).transpose()?;
         let Some(data) = &config.data else {
-            return Self::folder(&phantom(config)?, labels);
+            return Self::folder(&config.output.join(PHANTOM), labels);
         };
         match data.metadata() {
             Err(error) => Err(RunError::Option {
@@ -74,6 +74,15 @@ impl Tables {
                 false => Official::Tables { train, valid },
             };
             (dataset, official)
+        } else if !ChestXray14::is_in(folder) {
+            return Err(RunError::Option {
+                option: "--data",
+                reason: format!(
+                    "{} has neither NIH's Data_Entry_2017_v2020.csv or Data_Entry_2017.csv nor \
+                     CheXpert's train.csv or valid.csv: name a folder that has, or a table",
+                    folder.display()
+                ),
+            });
         } else {
             let ChestXray14 { dataset, lists, .. } = ChestXray14::open(folder)?;
             let official = match lists {
@@ -127,8 +136,8 @@ impl Tables {
     }
 }
 
-/// Writes the phantom of `config` into its output folder, unless it is there.
-fn phantom(config: &TrainConfig) -> Result<PathBuf, RunError> {
+/// Writes the phantom of `config`, which names no data, into its output folder, unless it is there.
+pub(super) fn write_phantom(config: &TrainConfig) -> Result<(), RunError> {
     let folder = config.output.join(PHANTOM);
     let phantom = PhantomConfig {
         images: config.phantom_images,
@@ -153,5 +162,5 @@ fn phantom(config: &TrainConfig) -> Result<PathBuf, RunError> {
         },
         folder.display()
     ));
-    Ok(folder)
+    Ok(())
 }

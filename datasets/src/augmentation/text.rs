@@ -86,6 +86,20 @@ impl fmt::Display for Augmentation {
     }
 }
 
+impl TryFrom<String> for Augmentation {
+    type Error = AugmentationError;
+
+    fn try_from(text: String) -> Result<Self, AugmentationError> {
+        text.parse()
+    }
+}
+
+impl From<Augmentation> for String {
+    fn from(augmentation: Augmentation) -> Self {
+        augmentation.to_string()
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {

@@ -156,7 +156,7 @@ impl Dataset {
     /// The same records with unknown labels replaced as `policies` say, and the count of them.
     ///
     /// `train` are the records to learn from, and only theirs are the uncertain labels that are
-    /// replaced. To learn from an uncertain case as if it were known is the paper's choice (U-Zeros,
+    /// replaced; `held_out` are those to measure on. All others are left as they are. To learn from an uncertain case as if it were known is the paper's choice (U-Zeros,
     /// U-Ones); to be measured on it is not, since nobody knows its truth. So in validation and test
     /// it stays [`LabelValue::Uncertain`], out of loss and metrics. What a blank means is a
     /// convention of the table, so its policy holds on every side.
@@ -167,7 +167,7 @@ impl Dataset {
     ///
     /// # Panics
     ///
-    /// If an index in `train` is beyond the records.
+    /// If an index is beyond the records.
     ///
     /// ```
     /// use chest_datasets::{Dataset, LabelPolicies, LabelSet, LabelValue, Record};
@@ -179,7 +179,7 @@ impl Dataset {
     ///     uncertain: "ones".parse()?,
     ///     ..LabelPolicies::default()
     /// };
-    /// let (dataset, report) = dataset.with_policies(&policies, &[0])?;
+    /// let (dataset, report) = dataset.with_policies(&policies, &[0], &[1])?;
     /// assert_eq!(*dataset.records()[0].labels, [LabelValue::Positive]);
     /// assert_eq!(*dataset.records()[1].labels, [LabelValue::Uncertain]);
     /// assert_eq!(report.labels[0].uncertain.ones, 1);
@@ -190,21 +190,25 @@ impl Dataset {
         self,
         policies: &LabelPolicies,
         train: &[usize],
+        held_out: &[usize],
     ) -> Result<(Self, PolicyReport), LabelPolicyError> {
         let uncertain = policies.uncertain.rules(self.labels())?;
         let blank = policies.blank.rules(self.labels())?;
         let mut report = PolicyReport::new(self.labels());
-        let mut trained = vec![false; self.len()];
-        for &index in train {
-            trained[index] = true;
+        let mut trained = vec![None; self.len()];
+        for (indices, is_trained) in [(held_out, false), (train, true)] {
+            for &index in indices {
+                trained[index] = Some(is_trained);
+            }
         }
         let replaced = self.map_labels(|index, label, value| {
+            let Some(is_trained) = trained[index] else {
+                return value;
+            };
             let counts = &mut report.labels[label];
             let (rule, counts) = match value {
                 LabelValue::Negative | LabelValue::Positive => return value,
-                LabelValue::Uncertain if trained[index] => {
-                    (uncertain[label], &mut counts.uncertain)
-                }
+                LabelValue::Uncertain if is_trained => (uncertain[label], &mut counts.uncertain),
                 LabelValue::Uncertain => (LabelRule::Ignore, &mut counts.uncertain),
                 LabelValue::Missing => (blank[label], &mut counts.blank),
             };
@@ -254,7 +258,9 @@ mod tests {
     /// The values of the data set under two policies, with the records 0, 2 and 4 to train on.
     fn values(uncertain: &str, blank: &str) -> Vec<[LabelValue; 2]> {
         let policies = policies(uncertain, blank);
-        let (dataset, _) = dataset().with_policies(&policies, &[0, 2, 4]).unwrap();
+        let (dataset, _) = dataset()
+            .with_policies(&policies, &[0, 2, 4], &[1, 3])
+            .unwrap();
         let records = dataset.records().iter();
         records
             .map(|record| [record.labels[0], record.labels[1]])
@@ -264,7 +270,7 @@ mod tests {
     #[test]
     fn nothing_changes_by_default() {
         let (ignored, report) = dataset()
-            .with_policies(&LabelPolicies::default(), &[0, 2, 4])
+            .with_policies(&LabelPolicies::default(), &[0, 2, 4], &[1, 3])
             .unwrap();
         assert_eq!(ignored, dataset());
         assert!(
@@ -304,11 +310,23 @@ mod tests {
     }
 
     #[test]
+    fn records_on_no_side_are_neither_changed_nor_counted() {
+        let policies = policies("ones", "ones");
+        let (changed, report) = dataset().with_policies(&policies, &[0], &[2]).unwrap();
+        assert_eq!(changed.records()[1], dataset().records()[1]);
+        assert_eq!(changed.records()[3], dataset().records()[3]);
+        assert_eq!(
+            (report.labels[0].uncertain.ones, report.labels[0].blank.ones),
+            (1, 1)
+        );
+    }
+
+    #[test]
     fn labels_that_the_data_do_not_have_are_refused() {
         let policies = policies("zeros", "ones,Oedema=zeros,Mass=ones,Cough=ignore");
         assert_eq!(
             dataset()
-                .with_policies(&policies, &[])
+                .with_policies(&policies, &[], &[])
                 .unwrap_err()
                 .to_string(),
             "the label policy \"ones,Cough=ignore,Mass=ones,Oedema=zeros\" names \
@@ -320,7 +338,9 @@ mod tests {
     #[test]
     fn the_report_counts_what_was_replaced() {
         let policies = policies("ones,Edema=ignore", "zeros");
-        let (_, report) = dataset().with_policies(&policies, &[0, 2, 4]).unwrap();
+        let (_, report) = dataset()
+            .with_policies(&policies, &[0, 2, 4], &[1, 3])
+            .unwrap();
         assert_eq!(
             report.to_string(),
             "                                    uncertain (-1)                   blank\n\

@@ -26,7 +26,7 @@ mod layout;
 mod picture;
 mod population;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,16 +38,15 @@ use thiserror::Error;
 use crate::nih::Pathology;
 
 use self::canvas::PixelBox;
+use self::layout::MANIFEST;
 use self::population::Study;
 
-/// The file that makes a folder a phantom: written last, so that a folder with it is whole.
-const MANIFEST: &str = "phantom.json";
 /// Raised whenever the same configuration gives another data set.
 const VERSION: u32 = 1;
 /// The sides that an image may have, in pixels.
 const SIDES: std::ops::RangeInclusive<usize> = 32..=4096;
-/// NIH's names of patients have 8 digits.
-const MOST_IMAGES: usize = 10_000_000;
+/// At least so many, for patients on both lists; at most so many, for names of 8 digits as NIH's are.
+const IMAGES: std::ops::RangeInclusive<usize> = 10..=9_000_000;
 
 /// Why a phantom cannot be written.
 #[derive(Debug, Error)]
@@ -63,10 +62,12 @@ pub enum PhantomError {
         expected: String,
     },
     /// The folder holds something else.
-    #[error("{} is not empty and no phantom (it has no {MANIFEST}): name another folder", folder.display())]
+    #[error("{} holds {foreign:?}, which is of no phantom: name another folder", folder.display())]
     Occupied {
         /// The folder.
         folder: PathBuf,
+        /// What it holds.
+        foreign: PathBuf,
     },
     /// A file or folder cannot be written.
     #[error("{}: the phantom cannot be written: {source}", path.display())]
@@ -133,21 +134,21 @@ pub enum PhantomOutcome {
     Kept,
 }
 
-/// What [`MANIFEST`] holds.
+/// What the manifest holds.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Manifest {
     version: u32,
-    #[serde(flatten)]
-    config: PhantomConfig,
+    phantom: PhantomConfig,
 }
 
 impl PhantomConfig {
     /// Writes the data set into `folder`, in NIH's layout: read it with
     /// [`ChestXray14::open`](crate::ChestXray14::open).
     ///
-    /// A folder that holds this very phantom is kept as it is; one with another phantom is replaced.
-    /// The data set is written aside and renamed, so that it is there whole or not at all. Images are
-    /// made on rayon's threads; `progress` gets their number after each.
+    /// A folder that holds this very phantom is kept as it is; another phantom in it is replaced. The
+    /// files are written aside and moved when all of them are there. Of several processes one writes
+    /// and the others wait for it. Images are made on rayon's threads; `progress` gets their number
+    /// after each.
     ///
     /// # Errors
     ///
@@ -160,26 +161,19 @@ impl PhantomConfig {
     ) -> Result<PhantomOutcome, PhantomError> {
         let folder = folder.as_ref();
         self.check()?;
-        match fs::read_to_string(folder.join(MANIFEST)) {
-            Ok(text) if text == self.manifest()? => return Ok(PhantomOutcome::Kept),
-            Ok(_) => {}
-            Err(_) if is_vacant(folder) => {}
-            Err(_) => {
-                return Err(PhantomError::Occupied {
-                    folder: folder.to_owned(),
-                });
-            }
+        fs::create_dir_all(folder).map_err(|source| PhantomError::write(folder, source))?;
+        // Released when it is dropped. Where a file system has no locks, who writes at the same time
+        // ends with an error.
+        let lock = File::open(folder).map_err(|source| PhantomError::write(folder, source))?;
+        let _ = lock.lock();
+        let studies = population::studies(self);
+        if self.is_in(folder, &studies)? {
+            return Ok(PhantomOutcome::Kept);
         }
-        let aside = self.aside(folder)?;
-        let written = self.write_files(&aside, progress).and_then(|()| {
-            remove(folder)?;
-            fs::rename(&aside, folder).map_err(|source| PhantomError::write(folder, source))
-        });
-        if written.is_err() {
-            // The first error is the one to tell.
-            let _ = fs::remove_dir_all(&aside);
-        }
-        written.map(|()| PhantomOutcome::Written)
+        let aside = layout::make_room(folder)?;
+        self.write_files(&aside, &studies, progress)?;
+        layout::move_in(&aside, folder)?;
+        Ok(PhantomOutcome::Written)
     }
 
     fn check(&self) -> Result<(), PhantomError> {
@@ -190,8 +184,8 @@ impl PhantomConfig {
                 expected,
             })
         };
-        if !(1..=MOST_IMAGES).contains(&self.images) {
-            let expected = format!("from 1 to {MOST_IMAGES}");
+        if !IMAGES.contains(&self.images) {
+            let expected = format!("from {} to {}", IMAGES.start(), IMAGES.end());
             return refuse("images", self.images.to_string(), expected);
         }
         if !SIDES.contains(&self.image_size) {
@@ -208,33 +202,28 @@ impl PhantomConfig {
     fn manifest(&self) -> Result<String, PhantomError> {
         let manifest = Manifest {
             version: VERSION,
-            config: self.clone(),
+            phantom: self.clone(),
         };
         serde_json::to_string_pretty(&manifest)
             .map(|text| text + "\n")
             .map_err(|error| PhantomError::write(Path::new(MANIFEST), error.into()))
     }
 
-    /// A folder of this process beside `folder`.
-    fn aside(&self, folder: &Path) -> Result<PathBuf, PhantomError> {
-        let mut name = folder.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".partial-{}", std::process::id()));
-        let aside = folder.with_file_name(name);
-        remove(&aside)?;
-        fs::create_dir_all(&aside).map_err(|source| PhantomError::write(&aside, source))?;
-        Ok(aside)
+    /// Whether this very phantom is in `folder`, whole.
+    fn is_in(&self, folder: &Path, studies: &[Study]) -> Result<bool, PhantomError> {
+        let manifest = self.manifest()?;
+        let same = fs::read_to_string(folder.join(MANIFEST)).is_ok_and(|text| text == manifest);
+        let mut images = studies.iter().enumerate();
+        Ok(same && images.all(|(index, study)| layout::image_path(folder, index, study).exists()))
     }
 
     fn write_files(
         &self,
         folder: &Path,
+        studies: &[Study],
         progress: impl Fn(usize) + Sync,
     ) -> Result<(), PhantomError> {
-        let studies = population::studies(self);
-        for index in (0..studies.len()).step_by(1000) {
-            let folder = folder.join(layout::image_folder(index));
-            fs::create_dir_all(&folder).map_err(|source| PhantomError::write(&folder, source))?;
-        }
+        layout::make_image_folders(folder, studies.len())?;
         let done = AtomicUsize::new(0);
         let boxes: Vec<Vec<(Pathology, PixelBox)>> = studies
             .par_iter()
@@ -247,13 +236,10 @@ impl PhantomConfig {
             .collect::<Result<_, PhantomError>>()?;
         let boxes = studies.iter().zip(boxes.iter().map(Vec::as_slice));
         for (name, content) in [
-            (
-                "Data_Entry_2017_v2020.csv",
-                layout::entries(&studies, self.image_size),
-            ),
-            ("train_val_list.txt", layout::list(&studies, false)),
-            ("test_list.txt", layout::list(&studies, true)),
-            ("BBox_List_2017.csv", layout::boxes(self.image_size, boxes)),
+            (layout::ENTRIES, layout::entries(studies, self.image_size)),
+            (layout::TRAIN_VAL, layout::list(studies, false)),
+            (layout::TEST, layout::list(studies, true)),
+            (layout::BOXES, layout::boxes(self.image_size, boxes)),
             (MANIFEST, self.manifest()?),
         ] {
             layout::write(&folder.join(name), content)?;
@@ -268,27 +254,8 @@ impl PhantomConfig {
         study: &Study,
     ) -> Result<Vec<(Pathology, PixelBox)>, PhantomError> {
         let picture = picture::take(self.seed, study, self.image_size);
-        let path = folder
-            .join(layout::image_folder(index))
-            .join(layout::image_name(study));
+        let path = layout::image_path(folder, index, study);
         layout::write_png(&path, &picture.pixels, self.image_size)?;
         Ok(picture.boxes)
-    }
-}
-
-/// Whether nothing would be lost by writing to `folder`.
-fn is_vacant(folder: &Path) -> bool {
-    match fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
-}
-
-fn remove(folder: &Path) -> Result<(), PhantomError> {
-    match fs::remove_dir_all(folder) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(PhantomError::write(folder, source))
-        }
-        _ => Ok(()),
     }
 }

@@ -103,6 +103,14 @@ pub(super) fn studies(config: &PhantomConfig) -> Vec<Study> {
             });
         }
     }
+    // Of few patients all may have drawn one side.
+    let (first, last) = (1, studies.last().map_or(1, |study| study.patient));
+    for (test, patient) in [(false, first), (true, last)] {
+        if studies.iter().all(|study| study.test != test) {
+            let own = studies.iter_mut().filter(|study| study.patient == patient);
+            own.for_each(|study| study.test = test);
+        }
+    }
     studies
 }
 

@@ -75,7 +75,7 @@ fn equal_seeds_give_equal_files_on_any_number_of_threads() {
 
 #[test]
 fn a_longer_data_set_begins_as_a_shorter_one() {
-    let (short, long) = (written(&small(10)), written(&small(25)));
+    let (short, long) = (written(&small(12)), written(&small(25)));
     let (short, long) = (files(short.path()), files(long.path()));
     let images = short.iter().filter(|(name, _)| name.ends_with(".png"));
     for (name, content) in images {
@@ -216,36 +216,103 @@ fn a_phantom_is_kept_or_replaced_and_nothing_else_is_touched() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("phantom");
     assert_eq!(
-        small(5).write(&folder, |_| ()).unwrap(),
+        small(12).write(&folder, |_| ()).unwrap(),
         PhantomOutcome::Written
     );
     let table = folder.join("Data_Entry_2017_v2020.csv");
     let written = fs::metadata(&table).unwrap().modified().unwrap();
     assert_eq!(
-        small(5).write(&folder, |_| ()).unwrap(),
+        small(12).write(&folder, |_| ()).unwrap(),
         PhantomOutcome::Kept
     );
     assert_eq!(fs::metadata(&table).unwrap().modified().unwrap(), written);
 
     assert_eq!(
-        small(6).write(&folder, |_| ()).unwrap(),
+        small(14).write(&folder, |_| ()).unwrap(),
         PhantomOutcome::Written
     );
-    assert_eq!(ChestXray14::open(&folder).unwrap().dataset.len(), 6);
-    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
-
-    let mine = parent.path().join("mine");
-    fs::create_dir(&mine).unwrap();
-    fs::write(mine.join("thesis.txt"), "years").unwrap();
-    let error = small(5).write(&mine, |_| ()).unwrap_err().to_string();
+    assert_eq!(ChestXray14::open(&folder).unwrap().dataset.len(), 14);
+    // An image that is gone is drawn again.
+    let image = folder.join("images_001/images/90000001_000.png");
+    fs::remove_file(&image).unwrap();
     assert_eq!(
-        error,
-        format!(
-            "{} is not empty and no phantom (it has no phantom.json): name another folder",
-            mine.display()
-        )
+        small(14).write(&folder, |_| ()).unwrap(),
+        PhantomOutcome::Written
     );
-    assert_eq!(fs::read(mine.join("thesis.txt")).unwrap(), b"years");
+    assert!(image.exists());
+}
+
+#[test]
+fn what_is_of_no_phantom_is_never_removed() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("phantom");
+    small(12).write(&folder, |_| ()).unwrap();
+    let before = files(&folder);
+    for foreign in [
+        "thesis.txt",
+        "images_001/scan.png",
+        "images_001/images/00000001_000.png",
+    ] {
+        let foreign = folder.join(foreign);
+        fs::write(&foreign, "years").unwrap();
+        let error = small(14).write(&folder, |_| ()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "{} holds {foreign:?}, which is of no phantom: name another folder",
+                folder.display()
+            )
+        );
+        assert_eq!(fs::read(&foreign).unwrap(), b"years");
+        fs::remove_file(&foreign).unwrap();
+        assert!(files(&folder) == before);
+    }
+    // NIH's own files have the same names.
+    fs::remove_file(folder.join("phantom.json")).unwrap();
+    let error = small(14).write(&folder, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("which is of no phantom"), "{error}");
+}
+
+#[test]
+fn a_write_that_was_broken_off_is_finished_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    small(12).write(folder.path(), |_| ()).unwrap();
+    let whole = files(folder.path());
+    // As a process leaves it that is killed while it moves the files.
+    let aside = folder.path().join("phantom.partial");
+    fs::create_dir_all(aside.join("images_001/images")).unwrap();
+    fs::write(aside.join("images_001/images/90000001_000.png"), "half").unwrap();
+    fs::remove_file(folder.path().join("phantom.json")).unwrap();
+    fs::remove_file(folder.path().join("test_list.txt")).unwrap();
+    small(12).write(folder.path(), |_| ()).unwrap();
+    assert!(files(folder.path()) == whole);
+}
+
+#[test]
+fn several_writers_of_one_folder_leave_one_phantom() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let write = || small(12).write(folder.path(), |_| ()).unwrap();
+        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+        writers
+            .into_iter()
+            .map(|writer| writer.join().unwrap())
+            .collect()
+    });
+    let written = outcomes
+        .iter()
+        .filter(|outcome| **outcome == PhantomOutcome::Written);
+    assert_eq!(written.count(), 1);
+    assert_eq!(ChestXray14::open(folder.path()).unwrap().dataset.len(), 12);
+}
+
+#[test]
+fn the_fewest_images_fill_both_lists() {
+    for seed in 0..20 {
+        let folder = written(&PhantomConfig { seed, ..small(10) });
+        let lists = ChestXray14::open(folder.path()).unwrap().lists.unwrap();
+        assert!(!lists.test.images.is_empty() && !lists.train_val.images.is_empty());
+    }
 }
 
 #[test]
@@ -253,7 +320,7 @@ fn what_cannot_be_written_is_one_line_and_leaves_nothing() {
     let parent = tempfile::tempdir().unwrap();
     fs::write(parent.path().join("file"), "").unwrap();
     let below = parent.path().join("file/phantom");
-    let error = small(5).write(&below, |_| ()).unwrap_err().to_string();
+    let error = small(12).write(&below, |_| ()).unwrap_err().to_string();
     assert!(error.contains("file/phantom"), "{error}");
     assert!(!error.contains('\n'), "{error}");
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
@@ -268,11 +335,11 @@ fn values_that_make_no_sense_are_refused() {
     };
     assert_eq!(
         refused(small(0)),
-        "phantom: images is 0: it must be from 1 to 10000000"
+        "phantom: images is 0: it must be from 10 to 9000000"
     );
     let size = PhantomConfig {
         image_size: 31,
-        ..small(5)
+        ..small(12)
     };
     assert_eq!(
         refused(size),
@@ -281,7 +348,7 @@ fn values_that_make_no_sense_are_refused() {
     for test_share in [0.0, 1.0, f32::NAN] {
         let share = PhantomConfig {
             test_share,
-            ..small(5)
+            ..small(12)
         };
         assert!(refused(share).contains("it must be above 0 and below 1"));
     }
