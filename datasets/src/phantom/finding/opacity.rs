@@ -36,7 +36,7 @@ fn plates(sign: &mut Sign<'_>) -> Vec<PixelBox> {
         let half = sign.draws.between(0.14, 0.24);
         let slope = 0.22 * sign.draws.normal();
         let radius = sign.draws.between(0.026, 0.040);
-        let density = sign.graded(0.24, 0.54);
+        let density = sign.graded(0.28, 0.58);
         let line = [[x - half, y - slope * half], [x + half, y + slope * half]];
         let plate = sign.canvas.paint_line(line, radius, |cell, _, line| {
             cell.tissue += density * line.sqrt() * cell.air.min(1.0);

@@ -49,7 +49,7 @@ pub(super) fn pneumothorax(sign: &mut Sign<'_>) -> Vec<PixelBox> {
 /// A band along the inner wall of the chest, at the side or over the apex.
 pub(super) fn thickening(sign: &mut Sign<'_>) -> Vec<PixelBox> {
     let (anatomy, side) = (sign.anatomy, sign.side);
-    let width = sign.draws.between(0.060, 0.08) + sign.graded(0.0, 0.05);
+    let width = sign.draws.between(0.065, 0.085) + sign.graded(0.0, 0.055);
     let apical = sign.draws.chance(0.35);
     let [from, to] = match apical {
         true => [-0.9, sign.draws.between(-0.50, -0.35)],
@@ -58,7 +58,7 @@ pub(super) fn thickening(sign: &mut Sign<'_>) -> Vec<PixelBox> {
             [from, from + sign.draws.between(0.35, 0.6)]
         }
     };
-    let density = sign.graded(0.26, 0.58);
+    let density = sign.graded(0.30, 0.64);
     let field = sign.field;
     let seen = sign.canvas.paint_all(|cell, point| {
         if Hemithorax::of(point) != side || cell.air == 0.0 {
