@@ -136,6 +136,33 @@ mod tests {
         );
     }
 
+    /// A cache holds such pixels, and takes them for those of the decoder as long as `VERSION` is the
+    /// same.
+    #[test]
+    fn other_pixels_need_another_version() {
+        let colours = image::RgbImage::from_fn(37, 29, |x, y| {
+            image::Rgb([7 * x, 8 * y, x * y].map(|v| v as u8))
+        });
+        let mut png = std::io::Cursor::new(vec![]);
+        colours.write_to(&mut png, image::ImageFormat::Png).unwrap();
+        let jpeg = include_bytes!("../tests/reference/colours.jpg");
+        let checksum = |bytes: &[u8]| {
+            let image = GrayImage::from_bytes(bytes, "colours").unwrap();
+            assert_eq!((image.width(), image.height()), (37, 29));
+            // Smaller and larger.
+            [16, 48].map(|size| crc32fast::hash(&image.resize(size).unwrap()))
+        };
+        assert_eq!(
+            (VERSION, [checksum(png.get_ref()), checksum(jpeg)]),
+            (
+                1,
+                [[959_067_031, 3_005_506_762], [3_517_771_023, 2_514_272_424]]
+            ),
+            "the same files make other pixels: raise decoding::VERSION, so that caches made before \
+             are not used, and pin it here with the new checksums"
+        );
+    }
+
     #[test]
     fn sizes_are_from_1_to_65535() {
         assert!(ensure_size(1).is_ok() && ensure_size(65_535).is_ok());

@@ -235,6 +235,40 @@ fn a_file_that_cannot_be_read_is_no_bad_image() {
 }
 
 #[test]
+fn an_image_that_changes_while_the_cache_is_built_is_an_error_and_not_kept() {
+    let images = images(4);
+    let source = source(images.path());
+    let path = images.path().join("02.png");
+    let whole = fs::read(&path).unwrap();
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let build = |progress: &dyn Fn(CacheProgress)| {
+        PackedCache::open_or_build(cache.path(), &source, 7, OnBadImage::Skip, progress)
+    };
+    let error = build(&|progress| {
+        if let CacheProgress::Building { done: 0, .. } = progress {
+            fs::write(&path, &whole[..20]).unwrap();
+        }
+    });
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        format!(
+            "{}: the image changed while the cache was built: run again when nothing writes there",
+            path.display()
+        )
+    );
+    assert_only_the_lock_is_left(cache.path());
+
+    // In its former state, which has the same key.
+    fs::write(&path, whole).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    let built = build(&|_| ()).unwrap();
+    assert_eq!(built.outcome(), &BUILT);
+    assert_eq!(pixels(&built, &source), decoded(&source, 7));
+}
+
+#[test]
 fn progress_counts_what_is_built_and_what_is_verified() {
     let images = images(3);
     let source = source(images.path());

@@ -7,6 +7,8 @@ mod cache_images;
 use std::env;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -93,16 +95,45 @@ fn process_arguments() -> Vec<String> {
     .to_vec()
 }
 
-fn start(images: &Path, folder: &Path, signals: &Path) -> Child {
+/// [`cache_process`] at size 7, with the signals also its folder for temporary files.
+fn process(images: &Path, folder: &Path, signals: &Path) -> Command {
     let arguments = process_arguments();
-    Command::new(&arguments[0])
+    let mut command = Command::new(&arguments[0]);
+    command
         .args(&arguments[1..])
         .envs([(IMAGES, images), (FOLDER, folder), (SIGNALS, signals)])
-        .env(SIZE, "7")
+        .envs([("TMPDIR", signals), (SIZE, Path::new("7"))])
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::piped());
+    command
+}
+
+fn start(images: &Path, folder: &Path, signals: &Path) -> Child {
+    process(images, folder, signals).spawn().unwrap()
+}
+
+/// Starts a builder and kills it in the middle.
+fn leave_a_partial(images: &Path, folder: &Path) {
+    let signals = tempfile::tempdir().unwrap();
+    let mut killed = start(images, folder, signals.path());
+    wait_for(&signals.path().join("building"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+}
+
+/// The names in `folder` of files that are not complete.
+fn partials(folder: &Path) -> Vec<String> {
+    let mut names = names(folder);
+    names.retain(|name| name.ends_with("partial"));
+    names
+}
+
+/// The one lock in `folder`.
+fn lock_file(folder: &Path) -> PathBuf {
+    let mut names = names(folder);
+    names.retain(|name| name.ends_with(".lock"));
+    assert_eq!(names.len(), 1, "{names:?}");
+    folder.join(&names[0])
 }
 
 fn printed(output: &Output) -> String {
@@ -132,30 +163,110 @@ fn of_two_builders_one_builds_and_the_other_waits_and_opens() {
 #[test]
 fn what_a_killed_builder_leaves_is_removed_by_the_next() {
     let images = images(5);
-    let [cache, signals] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let mut killed = start(images.path(), cache.path(), signals.path());
-    wait_for(&signals.path().join("building"));
-    killed.kill().unwrap();
-    killed.wait().unwrap();
-    let partial = |names: Vec<String>| names.iter().any(|name| name.ends_with(".partial"));
-    assert!(partial(names(cache.path())));
-
-    // Of another cache: its builder may be at work.
-    let other = cache.path().join(".another.partial");
-    signal(&other);
     let source = source(images.path());
-    let built = open(cache.path(), &source, 7).unwrap();
-    assert_eq!(built.outcome(), &CacheOutcome::Built { others: 0 });
-    assert_eq!(pixels(&built, &source), decoded(&source, 7));
-    assert!(other.exists());
-    fs::remove_file(other).unwrap();
-    assert!(!partial(names(cache.path())));
+    // The next of the same cache, and the next of another.
+    for size in [7, 8] {
+        let cache = tempfile::tempdir().unwrap();
+        leave_a_partial(images.path(), cache.path());
+        assert_eq!(partials(cache.path()).len(), 1);
+        // Not one of ours.
+        let other = cache.path().join(".another.partial");
+        signal(&other);
+        let built = open(cache.path(), &source, size).unwrap();
+        assert_eq!(built.outcome(), &CacheOutcome::Built { others: 0 });
+        assert_eq!(pixels(&built, &source), decoded(&source, size));
+        assert_eq!(partials(cache.path()), [".another.partial"]);
+    }
+}
+
+#[test]
+fn what_a_builder_of_another_cache_is_writing_stays() {
+    let images = images(5);
+    let [cache, signals] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let first = start(images.path(), cache.path(), signals.path());
+    wait_for(&signals.path().join("building"));
+    let source = source(images.path());
+    open(cache.path(), &source, 8).unwrap();
+    assert_eq!(partials(cache.path()).len(), 1);
+    signal(&signals.path().join("go on"));
+    let printed = printed(&first.wait_with_output().unwrap());
+    assert_eq!(printed, format!("built {}\n", hash(&decoded(&source, 7))));
+}
+
+#[test]
+fn without_a_lock_in_the_folder_partials_neither_remove_nor_are_removed() {
+    let images = images(5);
+    let [cache, signals] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    leave_a_partial(images.path(), cache.path());
+    let left = partials(cache.path());
+    // A lock that cannot be opened.
+    let lock = lock_file(cache.path());
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    let first = start(images.path(), cache.path(), signals.path());
+    wait_for(&signals.path().join("building"));
+    let mut both = partials(cache.path());
+    assert_eq!(both.len(), 2);
+    assert!(both.contains(&left[0]));
+
+    // One who has the lock in the folder does not see the first.
+    fs::remove_dir(&lock).unwrap();
+    let source = source(images.path());
+    open(cache.path(), &source, 7).unwrap();
+    both.retain(|name| name != &left[0]);
+    assert_eq!(partials(cache.path()), both);
+    signal(&signals.path().join("go on"));
+    let printed = printed(&first.wait_with_output().unwrap());
+    assert_eq!(printed, format!("built {}\n", hash(&decoded(&source, 7))));
+    assert!(partials(cache.path()).is_empty());
+}
+
+/// As in a folder that all may write, where another user has made the lock.
+#[test]
+fn a_lock_that_cannot_be_written_is_still_taken_and_one_that_cannot_be_read_is_in_nobodys_way() {
+    let images = images(5);
+    let source = source(images.path());
+    let hash = hash(&decoded(&source, 7));
+    for (lock_mode, waits) in [(0o444, true), (0o000, false)] {
+        let [cache, signals] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        drop(open(cache.path(), &source, 7).unwrap());
+        fs::remove_file(cache_file(cache.path())).unwrap();
+        let lock = lock_file(cache.path());
+        let held = File::open(&lock).unwrap();
+        held.lock().unwrap();
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(&lock, lock_mode);
+        mode(images.path(), 0o755);
+        mode(cache.path(), 0o1777);
+        mode(signals.path(), 0o777);
+        signal(&signals.path().join("go on"));
+
+        let mut command = process(images.path(), cache.path(), signals.path());
+        if fs::metadata(&lock).unwrap().uid() == 0 {
+            command.uid(65_534); // Root may write everything.
+        }
+        let process = match command.spawn() {
+            Ok(process) => process,
+            Err(error) => {
+                println!("skipped: nobody else may run this test: {error}");
+                return;
+            }
+        };
+        if waits {
+            wait_for(&signals.path().join("waiting"));
+            drop(held);
+        }
+        let printed = printed(&process.wait_with_output().unwrap());
+        assert_eq!(printed, format!("built {hash}\n"));
+    }
 }
 
 /// Runs a script of the shell in which `$CACHE_TEST_FOLDER` is a drive of its own of 64 KiB and
 /// `"$@"` is [`cache_process`]; `None`, and says why, where nothing can be mounted.
 fn on_a_small_drive(images: &Path, script: &str) -> Option<String> {
-    let drive = tempfile::tempdir().unwrap();
+    let [drive, temporary] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let unshared = |script: &str| {
         Command::new("unshare")
             .args(["--map-root-user", "--mount", "sh", "-e", "-c"])
@@ -165,6 +276,7 @@ fn on_a_small_drive(images: &Path, script: &str) -> Option<String> {
             ])
             .args(process_arguments())
             .envs([(IMAGES, images), (FOLDER, drive.path())])
+            .env("TMPDIR", temporary.path())
             .stdout(Stdio::null())
             .output()
     };
@@ -246,8 +358,6 @@ fn a_full_disk_is_an_error_with_the_bytes_needed_and_nothing_is_left() {
 
 #[test]
 fn the_file_can_be_read_by_others() {
-    use std::os::unix::fs::PermissionsExt;
-
     let images = images(1);
     let cache = tempfile::tempdir().unwrap();
     open(cache.path(), &source(images.path()), 7).unwrap();

@@ -348,8 +348,18 @@ fn a_cache_of_other_images_or_another_size_is_refused() {
     let message = refuse(&elsewhere, build(&source_of_all, 4));
     assert!(message.contains("the image \"0.png\""), "{message}");
     // More than the loader needs is no fault.
-    let loader = loader(&some, 2, 1).with_cache(build(&source_of_all, 4));
-    assert_eq!(all(&loader.unwrap(), &[2, 0])[0].indices, [2, 0]);
+    let decoding = loader(&some, 2, 1);
+    let cached = decoding.clone().with_cache(build(&source_of_all, 4));
+    let cached = cached.unwrap();
+    assert_eq!(all(&cached, &[2, 0])[0].indices, [2, 0]);
+    // But the loader gives no more than without it.
+    for loader in [decoding, cached] {
+        let mut batches = loader.batches(vec![0, 1]);
+        assert_eq!(
+            batches.next().unwrap().unwrap_err().to_string(),
+            "record 1 is not in use in the source of the images: name it when the source is made"
+        );
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::CacheProgress;
 use super::contents::Found;
 use super::error::CacheError;
 use super::format::{Entry, Layout};
+use super::key::{FileState, file_states};
 use super::lock::Lock;
 use crate::bad_image::{BadImage, OnBadImage};
 use crate::decoding::{Decoded, decode};
@@ -23,8 +24,13 @@ use crate::source::ImageSource;
 /// full ones of an image that is being decoded.
 const DECODED_AT_ONCE: usize = 16;
 
-/// The end of the names of files that are not complete.
+/// The end of the names of files that are not complete, and whose builders hold a lock in the
+/// folder: once it is free, they are dead.
 const PARTIAL: &str = ".partial";
+
+/// The same where there is no such lock, so that nobody can know whether the builder lives. Nobody
+/// removes them.
+const UNLOCKED_PARTIAL: &str = ".unlocked-partial";
 
 /// What is built, from what, and where.
 pub(super) struct Build<'a> {
@@ -34,6 +40,8 @@ pub(super) struct Build<'a> {
     pub(super) source: &'a ImageSource,
     /// The records of the images, in the order of the file.
     pub(super) order: &'a [usize],
+    /// Of their files, when the key was made of them.
+    pub(super) states: &'a [FileState],
     pub(super) on_bad_image: OnBadImage,
     pub(super) progress: &'a dyn Fn(CacheProgress),
 }
@@ -42,17 +50,18 @@ impl Build<'_> {
     /// Writes the file, unless another host is the first to put one in its place.
     pub(super) fn run(&self, lock: &Lock) -> Result<(), CacheError> {
         let failed = |error| self.write_error(Found::Absent.describe(), error);
-        let of_this_host = format!(".{}.{}.", self.layout.key, host());
-        if lock.is_held() {
-            self.remove_partials(&of_this_host);
-        }
+        let (key, host) = (self.layout.key.to_string(), host());
+        let suffix = if lock.is_in_folder() {
+            remove_partials(self.folder, &key, &host);
+            PARTIAL
+        } else {
+            UNLOCKED_PARTIAL
+        };
+        let prefix = format!(".{key}.{host}.{}.", std::process::id());
         // Removed when dropped, whatever fails.
-        let partial = create(
-            self.folder,
-            &format!("{of_this_host}{}.", std::process::id()),
-        )
-        .map_err(failed)?;
+        let partial = create(self.folder, &prefix, suffix).map_err(failed)?;
         self.write(partial.as_file())?;
+        self.ensure_unchanged()?;
         partial.as_file().sync_all().map_err(failed)?;
         publish(partial, self.path).map_err(failed)?;
         // So that the name outlasts a power cut. Some network drives cannot; then the next run
@@ -107,15 +116,17 @@ impl Build<'_> {
         (self.progress)(CacheProgress::Building { done, total });
     }
 
-    /// Removes what builders of this cache on this host, which were killed, have left. What cannot
-    /// be removed is in nobody's way.
-    fn remove_partials(&self, prefix: &str) {
-        for entry in fs::read_dir(self.folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with(prefix) && name.ends_with(PARTIAL) {
-                let _ = fs::remove_file(entry.path());
-            }
+    /// Refuses images that are not in the state of the key any more: what was decoded may be neither
+    /// of the two, and the key would find it again once the former state is back.
+    fn ensure_unchanged(&self) -> Result<(), CacheError> {
+        let states = file_states(self.source, self.order)?;
+        let changed = self.states.iter().zip(&states).zip(self.order);
+        let mut changed = changed.filter(|((before, after), _)| before != after);
+        match changed.find_map(|(_, &index)| self.source.path(index)) {
+            Some(path) => Err(CacheError::Changed {
+                path: path.to_owned(),
+            }),
+            None => Ok(()),
         }
     }
 
@@ -138,6 +149,30 @@ impl Build<'_> {
     }
 }
 
+/// Removes what builders on this `host`, which were killed, have left: of the cache `key`, whose
+/// lock in the folder is held, and of others, whose locks are free. What cannot be removed is in
+/// nobody's way.
+fn remove_partials(folder: &Path, key: &str, host: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // A builder that begins after its lock was found free writes to another name.
+        if let Some(of) = key_of_partial(&name, host)
+            && (of == key || Lock::is_free(folder, of))
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The key in the `name` of a file, if it is one that a builder on this `host` writes to under a
+/// lock in the folder.
+fn key_of_partial<'a>(name: &'a str, host: &str) -> Option<&'a str> {
+    let (key, rest) = name.strip_prefix('.')?.split_once('.')?;
+    let (of_host, _) = rest.strip_suffix(PARTIAL)?.split_once('.')?;
+    (of_host == host).then_some(key)
+}
+
 /// The name of this host as a part of a file name, without dots: they part the names of partials.
 fn host() -> String {
     let name = gethostname::gethostname();
@@ -150,16 +185,12 @@ fn host() -> String {
 
 /// Makes the file to write to. Random letters make its name its own, also where containers share
 /// the name of a host and have the same process ids.
-fn create(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix).suffix(PARTIAL);
-    #[cfg(unix)]
-    {
-        // As any other file, less the umask: others may use the cache.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
+fn create(folder: &Path, prefix: &str, suffix: &str) -> io::Result<NamedTempFile> {
+    // As any other file, and not for its owner alone: others may use the cache.
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(suffix)
+        .make_in(folder, |path| File::create_new(path))
 }
 
 /// Gives the complete file its name, if no file has it yet.
@@ -189,12 +220,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache");
         for host in ["first", "second"] {
-            let mut partial = create(folder.path(), ".key.host.1.").unwrap();
+            let mut partial = create(folder.path(), ".key.host.1.", PARTIAL).unwrap();
             partial.write_all(host.as_bytes()).unwrap();
             publish(partial, &path).unwrap();
         }
         assert_eq!(fs::read_to_string(path).unwrap(), "first");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_partials_of_this_host_that_a_lock_tells_of_have_a_key() {
+        let key = |name| key_of_partial(name, "host");
+        assert_eq!(key(".abc.host.12.x9.partial"), Some("abc"));
+        for name in [
+            ".abc.host.12.x9.unlocked-partial",
+            ".abc.host-2.12.x9.partial",
+            ".abc.lock",
+            "abc.chestcache",
+            "abc.host.12.x9.partial",
+            ".another.partial",
+        ] {
+            assert_eq!(key(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -21,6 +21,13 @@ pub enum CacheError {
         /// Why.
         source: io::Error,
     },
+    /// The length or the time of an image file changed between the begin and the end of a build, so
+    /// that nobody knows which state was decoded.
+    #[error("{}: the image changed while the cache was built: run again when nothing writes there", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The folder is not there and cannot be made, or is a file.
     #[error("{}: the folder of the cache cannot be made: {source}: name another folder", folder.display())]
     Folder {

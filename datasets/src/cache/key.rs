@@ -23,8 +23,8 @@ use crate::source::ImageSource;
 pub(super) struct CacheKey(u128);
 
 /// What tells one state of an image file from another.
-#[derive(Debug, PartialEq, Eq)]
-struct FileState {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileState {
     /// In bytes.
     length: u64,
     /// Time of modification in nanoseconds since 1970.
@@ -48,31 +48,39 @@ fn nanoseconds(time: SystemTime) -> i128 {
     }
 }
 
+/// The states of the images of the records `order`, which are all in use in `source`.
+///
+/// The files are examined in parallel: on a network drive each takes a round trip.
+pub(super) fn file_states(
+    source: &ImageSource,
+    order: &[usize],
+) -> Result<Vec<FileState>, CacheError> {
+    let states: Vec<Result<FileState, CacheError>> = order
+        .par_iter()
+        .filter_map(|&index| source.path(index))
+        .map(|path| {
+            FileState::of(path).map_err(|source| CacheError::Examine {
+                path: path.to_owned(),
+                source,
+            })
+        })
+        .collect();
+    states.into_iter().collect()
+}
+
 impl CacheKey {
-    /// The key of the images of the records `order`, which are all in use in `source`.
-    ///
-    /// The files are examined in parallel: on a network drive each takes a round trip.
+    /// The key of the images of the records `order` of `source`, whose files are in these `states`.
     pub(super) fn new(
         source: &ImageSource,
         order: &[usize],
+        states: &[FileState],
         image_size: usize,
-    ) -> Result<Self, CacheError> {
-        let states: Vec<Result<FileState, CacheError>> = order
-            .par_iter()
-            .filter_map(|&index| source.path(index))
-            .map(|path| {
-                FileState::of(path).map_err(|source| CacheError::Examine {
-                    path: path.to_owned(),
-                    source,
-                })
-            })
-            .collect();
-        let states = states.into_iter().collect::<Result<Vec<_>, _>>()?;
+    ) -> Self {
         let records = source.dataset().records();
         let names = order.iter().map(|&index| records[index].image.as_str());
         // What a file is can be told by its bytes only, so the feature counts whatever the names.
         let dicom = cfg!(feature = "dicom");
-        Ok(Self::of(image_size, dicom, names.zip(states)))
+        Self::of(image_size, dicom, names.zip(states.iter().copied()))
     }
 
     fn of<'a>(

@@ -4,6 +4,7 @@
 //! that is second throws its file away.
 
 use std::env::temp_dir;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::hash::Hasher;
 use std::io::{self, ErrorKind};
@@ -16,38 +17,65 @@ use super::key::CacheKey;
 /// Held while it lives; the system releases it when the process ends, however it ends.
 pub(super) struct Lock {
     /// `None` where nothing can be locked.
-    file: Option<File>,
+    _file: Option<File>,
+    reach: Reach,
+}
+
+/// Whom a lock keeps away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// All who see the locks of the folder: those of this host, whatever container they are in.
+    Folder,
+    /// Those with the same folder for temporary files.
+    Host,
+    /// Nobody.
+    None,
 }
 
 impl Lock {
     /// Waits for the lock of the cache `key` in `folder`; `wait` is called if that takes time.
     ///
     /// Where the file system of `folder` has no locks (Lustre without `flock`, NFS without its lock
-    /// service) it is one in the folder for temporary files of this host. The file of a lock stays
-    /// there: to remove it would take the lock from those who wait.
-    ///
-    /// # Errors
-    ///
-    /// The file of the lock cannot be made in `folder`.
-    pub(super) fn take(folder: &Path, key: CacheKey, wait: &dyn Fn()) -> io::Result<Self> {
+    /// service), or the file of the lock cannot be opened there, it is one in the folder for
+    /// temporary files of this host. The file of a lock stays: to remove it would take the lock from
+    /// those who wait.
+    pub(super) fn take(folder: &Path, key: CacheKey, wait: &dyn Fn()) -> Self {
         Self::take_with(folder, key, |file| lock(file, wait))
     }
 
-    fn take_with(
-        folder: &Path,
-        key: CacheKey,
-        lock: impl Fn(File) -> io::Result<File>,
-    ) -> io::Result<Self> {
-        let shared = create(&folder.join(format!(".{key}.lock")))?;
-        // Which error says that there are no locks depends on the file system.
-        let file = lock(shared).or_else(|_| create(&host_lock(folder, key)).and_then(&lock));
-        Ok(Self { file: file.ok() })
+    fn take_with(folder: &Path, key: CacheKey, lock: impl Fn(File) -> io::Result<File>) -> Self {
+        let places = [
+            (folder_lock(folder, key), Reach::Folder),
+            (host_lock(folder, key), Reach::Host),
+        ];
+        for (path, reach) in places {
+            // Which error says that there are no locks depends on the file system.
+            if let Ok(file) = open(&path, true).and_then(&lock) {
+                let _file = Some(file);
+                return Self { _file, reach };
+            }
+        }
+        Self {
+            _file: None,
+            reach: Reach::None,
+        }
     }
 
-    /// Whether it keeps other builders of this host away.
-    pub(super) fn is_held(&self) -> bool {
-        self.file.is_some()
+    /// Whether it lies in the folder of the cache, so that no other builder that has such a lock is
+    /// at work.
+    pub(super) fn is_in_folder(&self) -> bool {
+        self.reach == Reach::Folder
     }
+
+    /// Whether the lock in `folder` of the cache `key` is there and nobody holds it.
+    pub(super) fn is_free(folder: &Path, key: &str) -> bool {
+        open(&folder_lock(folder, key), false).is_ok_and(|file| file.try_lock().is_ok())
+    }
+}
+
+/// The file of the lock for all who share the folder.
+fn folder_lock(folder: &Path, key: impl Display) -> PathBuf {
+    folder.join(format!(".{key}.lock"))
 }
 
 /// The file of the lock for this host alone.
@@ -58,12 +86,20 @@ fn host_lock(folder: &Path, key: CacheKey) -> PathBuf {
     temp_dir().join(format!("{key}-{:016x}.lock", hasher.finish()))
 }
 
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create(true)
+/// Opens the file of a lock; makes it, if `create`, so that whoever the umask admits may use it.
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    match options
+        .create(create)
         .truncate(false)
         .write(true)
         .open(path)
+    {
+        // That of another user, in a folder that all may write. To lock it reading is enough, but
+        // for NFS, where it would not be denied alone.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => File::open(path),
+        opened => opened,
+    }
 }
 
 fn lock(file: File, wait: &dyn Fn()) -> io::Result<File> {
@@ -95,13 +131,12 @@ mod tests {
     fn the_second_waits_until_the_first_is_done() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
-        let first =
-            Lock::take(&path, CacheKey::of_number(KEY), &|| panic!("nobody has it")).unwrap();
+        let first = Lock::take(&path, CacheKey::of_number(KEY), &|| panic!("nobody has it"));
         let (sender, receiver) = channel();
         let second = spawn(move || {
             let waits = || sender.send("waits").unwrap();
-            let lock = Lock::take(&path, CacheKey::of_number(KEY), &waits).unwrap();
-            assert!(lock.is_held());
+            let lock = Lock::take(&path, CacheKey::of_number(KEY), &waits);
+            assert!(lock.is_in_folder());
             sender.send("has it").unwrap();
         });
         assert_eq!(receiver.recv().unwrap(), "waits");
@@ -116,10 +151,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let take = |key| {
             let wait = || panic!("nobody has it");
-            Lock::take(folder.path(), CacheKey::of_number(key), &wait).unwrap()
+            Lock::take(folder.path(), CacheKey::of_number(key), &wait)
         };
         let locks = [take(1), take(2)];
-        assert!(locks.iter().all(Lock::is_held));
+        assert!(locks.iter().all(Lock::is_in_folder));
     }
 
     #[test]
@@ -132,17 +167,29 @@ mod tests {
             true => lock(file, &|| panic!("nobody has it")),
             false => Err(ErrorKind::Unsupported.into()),
         };
-        let held = Lock::take_with(folder.path(), key, of_host).unwrap();
-        assert!(held.is_held());
-        let again = create(&host_lock).unwrap();
+        let held = Lock::take_with(folder.path(), key, of_host);
+        assert_eq!(held.reach, Reach::Host);
+        let again = open(&host_lock, false).unwrap();
         assert!(matches!(again.try_lock(), Err(TryLockError::WouldBlock)));
         drop(held);
         assert!(again.try_lock().is_ok());
         std::fs::remove_file(host_lock).unwrap();
 
         let nowhere = |_| Err(ErrorKind::Unsupported.into());
-        let lock = Lock::take_with(folder.path(), key, nowhere).unwrap();
-        assert!(!lock.is_held());
+        let lock = Lock::take_with(folder.path(), key, nowhere);
+        assert_eq!(lock.reach, Reach::None);
+    }
+
+    #[test]
+    fn a_lock_is_free_once_it_is_dropped_and_not_where_it_never_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = CacheKey::of_number(KEY);
+        let is_free = || Lock::is_free(folder.path(), &key.to_string());
+        assert!(!is_free());
+        let lock = Lock::take(folder.path(), key, &|| panic!("nobody has it"));
+        assert!(!is_free());
+        drop(lock);
+        assert!(is_free());
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //!
 //! Nothing in a file is used before all of it is checked against its checksums. What is damaged is
 //! removed and built anew. A builder writes to another name and renames at the end. It holds a lock,
-//! so that of many processes of a host one builds and the others wait and open.
+//! so that of many processes of a host one builds and the others wait and open. What builders of this
+//! host that were killed have left is removed by the next build in the folder, of whichever cache,
+//! if they held a lock in the folder.
 //!
 //! Removing a cache file is safe on a local drive while it is in use. Truncating it ends the
 //! processes that map it with SIGBUS, as does removing it on another host of an NFS drive.
@@ -34,7 +36,7 @@ use crate::source::ImageSource;
 use build::Build;
 use contents::{Contents, Found};
 use format::Layout;
-use key::CacheKey;
+use key::{CacheKey, file_states};
 use lock::Lock;
 
 /// The end of the names of cache files.
@@ -153,9 +155,10 @@ impl PackedCache {
     /// # Errors
     ///
     /// An image file that cannot be read; a bad image, unless it is to be skipped, also one that is
-    /// known from when the cache was built; a size of zero or above 65535; a folder that cannot be
-    /// read or, where the cache has to be built, written; a full disk. A build that fails leaves
-    /// nothing but the empty file of its lock.
+    /// known from when the cache was built; an image file that changes while the cache is built; a
+    /// size of zero or above 65535; a folder that cannot be read or, where the cache has to be
+    /// built, written; a full disk. A build that fails leaves nothing but the empty file of its
+    /// lock, and the folder if it made it.
     pub fn open_or_build(
         folder: &Path,
         source: &ImageSource,
@@ -169,7 +172,8 @@ impl PackedCache {
             source,
         })?;
         let order = in_use_by_name(source);
-        let key = CacheKey::new(source, &order, image_size)?;
+        let states = file_states(source, &order)?;
+        let key = CacheKey::new(source, &order, &states, image_size);
         let path = folder.join(format!("{key}.{EXTENSION}"));
         let build = Build {
             folder,
@@ -181,12 +185,13 @@ impl PackedCache {
             },
             source,
             order: &order,
+            states: &states,
             on_bad_image,
             progress,
         };
         let (contents, outcome) = match Contents::open(&path, build.layout, progress)? {
             Found::Valid(contents) => (contents, CacheOutcome::Opened),
-            found => build_alone(&build, &found)?,
+            Found::Absent | Found::Damaged(_) => build_alone(&build)?,
         };
 
         let mut positions = vec![None; source.dataset().len()];
@@ -267,13 +272,12 @@ fn in_use_by_name(source: &ImageSource) -> Vec<usize> {
     order
 }
 
-/// Builds under the lock what was `found` not to be there, or opens what another has built.
-fn build_alone(build: &Build<'_>, found: &Found) -> Result<(Contents, CacheOutcome), CacheError> {
+/// Builds under the lock what was not there, or opens what another has built.
+fn build_alone(build: &Build<'_>) -> Result<(Contents, CacheOutcome), CacheError> {
     let progress = build.progress;
     let lock = Lock::take(build.folder, build.layout.key, &|| {
         progress(CacheProgress::Waiting);
-    })
-    .map_err(|error| build.write_error(found.describe(), error))?;
+    });
     let open = || Contents::open(build.path, build.layout, progress);
 
     let found = open()?;

@@ -150,7 +150,7 @@ impl Loader {
     }
 
     /// The batches of the records `order`, each image changed as `augmentation` and its
-    /// [`Draw`] of `seed` and `epoch` say: so the pixels of an image depend neither on its place in
+    /// [`Draw`](crate::Draw) of `seed` and `epoch` say: so the pixels of an image depend neither on its place in
     /// the order nor on the number of threads.
     ///
     /// ```no_run

@@ -92,10 +92,14 @@ impl Producer {
                 Decoded::Pixels(decoded) => Ok(Cow::Owned(decoded)),
                 Decoded::Bad(reason) => Err(BadImage::new(source, index, &reason)),
             },
-            Some(cache) => match cache.pixels(index).ok_or(LoadError::NotInUse { index })? {
-                Ok(cached) => Ok(Cow::Borrowed(cached)),
-                Err(bad) => Err(bad.clone()),
-            },
+            Some(cache) => {
+                // The cache may hold more than the source has in use.
+                let cached = source.path(index).and_then(|_| cache.pixels(index));
+                match cached.ok_or(LoadError::NotInUse { index })? {
+                    Ok(cached) => Ok(Cow::Borrowed(cached)),
+                    Err(bad) => Err(bad.clone()),
+                }
+            }
         };
         match (image, config.on_bad_image) {
             (Ok(image), _) => {

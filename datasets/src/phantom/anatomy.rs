@@ -290,6 +290,7 @@ impl Anatomy {
             for line in [[inner, bend], [bend, outer]] {
                 canvas.paint_line(line, 0.032, |cell, _, density| {
                     cell.tissue = cell.tissue.max(cell.body * 0.17 * density.sqrt());
+                    true
                 });
             }
         }
@@ -332,6 +333,7 @@ impl Anatomy {
         let strength = self.vascularity[usize::from(to[1] > 0.0)];
         canvas.paint_line([branch.from, to], branch.radius, |cell, _, density| {
             cell.markings = cell.markings.max(0.17 * strength * density);
+            true
         });
         if generations == 0 {
             return;

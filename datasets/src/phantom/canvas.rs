@@ -173,23 +173,20 @@ impl Canvas {
     }
 
     /// Paints a line from `from` to `to` of the half-width `radius`, densest in its middle. `paint`
-    /// gets its density at a pixel, from 0 to 1. A line thinner than a pixel becomes fainter instead.
+    /// gets its density at a pixel, from 0 to 1, and says whether it is seen there, as that of
+    /// [`paint`](Self::paint) does. A line thinner than a pixel becomes fainter instead.
     pub(super) fn paint_line(
         &mut self,
         [from, to]: [Point; 2],
         radius: f32,
-        mut paint: impl FnMut(&mut Cell, Point, f32),
+        mut paint: impl FnMut(&mut Cell, Point, f32) -> bool,
     ) -> Option<PixelBox> {
         let drawn = radius.max(0.7 * self.pixel());
         let middle = [(from[0] + to[0]) / 2.0, (from[1] + to[1]) / 2.0];
         let reach = distance(from, to) / 2.0 + drawn;
         self.paint(middle, reach, |cell, point| {
             let off = distance_to_line(point, from, to) / drawn;
-            if off >= 1.0 {
-                return false;
-            }
-            paint(cell, point, (1.0 - off * off) * radius / drawn);
-            true
+            off < 1.0 && paint(cell, point, (1.0 - off * off) * radius / drawn)
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::record::{Sex, View};
 use super::anatomy::Anatomy;
 use super::canvas::{Canvas, Field, PixelBox, Pose};
 use super::detector::Exposure;
+use super::finding::Finding;
 use super::population::{Purpose, Study, draws};
 
 /// A radiograph and where its findings are seen.
@@ -17,6 +18,20 @@ pub(super) struct Picture {
 
 /// Takes the radiograph of `study` with `size` pixels a side.
 pub(super) fn take(seed: u64, study: &Study, size: usize) -> Picture {
+    let mut findings = study.findings.clone();
+    findings.sort_by_key(|finding| order(finding.pathology));
+    expose(seed, study, size, &findings, &findings)
+}
+
+/// Takes the radiograph of a chest that the findings of `shaping` shape and those of `painted` are
+/// painted on, whatever findings `study` has.
+pub(super) fn expose(
+    seed: u64,
+    study: &Study,
+    size: usize,
+    shaping: &[Finding],
+    painted: &[Finding],
+) -> Picture {
     let bedside = study.view == View::AnteroPosterior;
     // The chest is the patient's; pose, breath and exposure are the image's.
     let mut patient = draws(seed, Purpose::Anatomy, study.patient, 0);
@@ -32,15 +47,13 @@ pub(super) fn take(seed: u64, study: &Study, size: usize) -> Picture {
     };
     let exposure = Exposure::drawn(&mut draws, bedside);
 
-    let mut findings = study.findings.clone();
-    findings.sort_by_key(|finding| order(finding.pathology));
-    for finding in &findings {
+    for finding in shaping {
         finding.shape(&mut anatomy);
     }
     let mut canvas = Canvas::new(size, pose);
     anatomy.paint(&mut canvas, &mut patient, &field);
     let mut boxes = Vec::new();
-    for finding in &findings {
+    for finding in painted {
         let seen = finding.paint(&mut canvas, &anatomy, &field);
         boxes.extend(seen.into_iter().map(|seen| (finding.pathology, seen)));
     }

@@ -141,8 +141,7 @@ fn the_reader_of_nih_finds_patients_labels_lists_and_boxes() {
     }
 }
 
-/// Where a finding is said to be, the picture has to differ from the same patient's without it more
-/// than elsewhere. Nodules and masses stand out from what is around their box.
+/// The middle of a mass's box is brighter than the strip of the same picture right above the box.
 #[test]
 fn a_mass_is_brighter_than_what_is_around_its_box() {
     let folder = written(&PhantomConfig {

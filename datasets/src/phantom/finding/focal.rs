@@ -41,7 +41,7 @@ pub(super) fn nodules(sign: &mut Sign<'_>) -> Vec<PixelBox> {
     boxes
 }
 
-/// A lobulated, often spiculated opacity of 3 cm or more.
+/// A lobulated, often spiculated opacity of 3 cm or more. Its box leaves the spicules out.
 pub(super) fn mass(sign: &mut Sign<'_>) -> Vec<PixelBox> {
     let radius = sign.draws.between(0.10, 0.13) + sign.graded(0.0, 0.05);
     let center = sign
@@ -76,6 +76,7 @@ pub(super) fn mass(sign: &mut Sign<'_>) -> Vec<PixelBox> {
                 .paint_line([center, tip], 0.008, |cell, point, line| {
                     let outside = smooth(distance(point, center) / radius - 0.8);
                     cell.tissue += 0.5 * density * line * outside * cell.air.min(1.0);
+                    true
                 });
         }
     }

@@ -24,6 +24,7 @@ pub(super) fn edema(sign: &mut Sign<'_>) -> Vec<PixelBox> {
             sign.canvas
                 .paint_line([[wall, y], [inner, y + 0.01]], 0.015, |cell, _, line| {
                     cell.tissue += density * line * cell.air.min(1.0);
+                    true
                 });
         }
     }

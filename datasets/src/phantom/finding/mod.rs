@@ -5,6 +5,8 @@ mod focal;
 mod interstitium;
 mod opacity;
 mod pleura;
+#[cfg(test)]
+mod tests;
 
 use crate::nih::Pathology;
 

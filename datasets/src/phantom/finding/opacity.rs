@@ -36,10 +36,13 @@ fn plates(sign: &mut Sign<'_>) -> Vec<PixelBox> {
         let half = sign.draws.between(0.14, 0.24);
         let slope = 0.22 * sign.draws.normal();
         let radius = sign.draws.between(0.026, 0.040);
-        let density = sign.graded(0.28, 0.58);
+        let density = sign.graded(0.24, 0.54);
         let line = [[x - half, y - slope * half], [x + half, y + slope * half]];
         let plate = sign.canvas.paint_line(line, radius, |cell, _, line| {
-            cell.tissue += density * line.sqrt() * cell.air.min(1.0);
+            // No plate is seen where the line leaves the lung.
+            let part = line.sqrt() * cell.air.min(1.0);
+            cell.tissue += density * part;
+            part > 0.1
         });
         seen = match (seen, plate) {
             (Some(seen), Some(plate)) => Some(seen.union(plate)),
@@ -63,8 +66,9 @@ fn lobe_without_air(sign: &mut Sign<'_>) -> Vec<PixelBox> {
         let along = (y - tip) / (anatomy.diaphragm(point[0]) - tip).max(0.1);
         let edge = anatomy.mediastinum + (outer - anatomy.mediastinum) * along;
         let wedge = part * smooth((edge - x) / 0.03) * smooth((y - tip) / 0.06);
+        let lost = wedge * cell.air;
         fill(cell, wedge);
-        wedge > 0.3
+        lost > 0.05
     });
     seen.into_iter().collect()
 }
@@ -104,6 +108,7 @@ pub(super) fn consolidation(sign: &mut Sign<'_>) -> Vec<PixelBox> {
         sign.canvas
             .paint_line([entry, tip], 0.014, |cell, point, line| {
                 cell.tissue -= 0.24 * line * within(point) * part;
+                true
             });
     }
     seen.into_iter().collect()
