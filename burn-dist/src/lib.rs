@@ -8,5 +8,6 @@
 //!
 //! May use `burn-dist-core`; may know neither a model nor a data set.
 
+pub mod optimizer;
 pub mod progress;
 pub mod train;
