@@ -11,7 +11,10 @@ use std::process::ExitCode;
 
 use burn_chexnet::loss::Reduction;
 use burn_chexnet::model::Architecture;
-use burn_chexnet::train::{DeviceName, RunError, SplitName, TrainConfig, check_split, run};
+use burn_chexnet::train::{
+    DeviceName, OptimizerChoice, Outcome, RunControl, RunError, ScheduleChoice, SplitName,
+    TrainConfig, check_split, run, run_seeds,
+};
 use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use clap::Parser;
 
@@ -76,15 +79,42 @@ struct Options {
     /// Stop training after this many steps
     #[arg(long, value_name = "N")]
     max_steps: Option<usize>,
-    /// Learning rate of Adam [default: 0.001]
+    /// Weights to start from, such as the best.safetensors of a run; a classifier of other labels
+    /// begins anew [default: random]
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// Let only the classifier learn [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    freeze_backbone: Option<bool>,
+    /// Factor on the learning rate of all but the classifier, 0 to 1 [default: 1]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    backbone_lr: Option<f64>,
+    /// adam, adamw or sgd, with settings as in adamw,weight-decay=0.01 or
+    /// sgd,momentum=0.9,nesterov [default: adam]
+    #[arg(long, value_name = "NAME")]
+    optimizer: Option<OptimizerChoice>,
+    /// Learning rate [default: 0.001]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f64>,
-    /// Factor on the learning rate when the validation loss stalls [default: 0.1]
-    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
-    plateau_factor: Option<f64>,
-    /// Epochs without improvement that are forgiven before that [default: 0; phantom: 1]
+    /// How the learning rate falls: constant, cosine,minimum=0, step,epochs=2,factor=0.1 or
+    /// plateau,factor=0.1,patience=0 [default: plateau; phantom: plateau,patience=1]
+    #[arg(long, value_name = "NAME")]
+    schedule: Option<ScheduleChoice>,
+    /// Epochs in which the learning rate rises to its full value, such as 0.5 [default: 0]
+    #[arg(long, value_name = "EPOCHS", allow_negative_numbers = true)]
+    warm_up: Option<f64>,
+    /// Share of the learning rate at the first step of the warm-up [default: 0.1]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    warm_up_start: Option<f64>,
+    /// Batches in a step of the optimiser [default: 1]
+    #[arg(long, value_name = "N")]
+    accumulate: Option<usize>,
+    /// The largest L2 norm of all gradients of a step [default: none]
+    #[arg(long, value_name = "NORM", allow_negative_numbers = true)]
+    clip_norm: Option<f64>,
+    /// Stop training after so many epochs in a row without a lower validation loss [default: never]
     #[arg(long, value_name = "EPOCHS")]
-    plateau_patience: Option<usize>,
+    early_stopping: Option<usize>,
     /// sum-over-labels (the paper) or mean [default: sum-over-labels]
     #[arg(long)]
     loss: Option<Reduction>,
@@ -100,17 +130,49 @@ struct Options {
     /// Where to compute: cpu [default: cpu]
     #[arg(long)]
     device: Option<DeviceName>,
+    /// Write a snapshot to resume from after every so many steps, beside the one of each epoch
+    #[arg(long, value_name = "STEPS")]
+    checkpoint_steps: Option<usize>,
+    /// Snapshots that stay [default: 2]
+    #[arg(long, value_name = "N")]
+    keep_checkpoints: Option<usize>,
+    /// Go on with the run in this folder, with its options; or, with auto, with the run in --output
+    /// if there is one, which is for scripts that run the same command again
+    #[arg(long, value_name = "DIR|auto", conflicts_with = "config")]
+    resume: Option<PathBuf>,
+    /// Train once for each of these seeds and report mean and deviation
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,N,...",
+        conflicts_with = "seed"
+    )]
+    seeds: Option<Vec<u64>>,
     /// A configuration such as the config.json of a run
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl Options {
+    /// The folder of the run that is resumed by name.
+    fn resumed(&self) -> Option<&PathBuf> {
+        self.resume.as_ref().filter(|folder| **folder != *"auto")
+    }
+
     fn config(self) -> Result<TrainConfig, RunError> {
-        let base = match &self.config {
-            Some(path) => TrainConfig::read(path, self.data)?,
-            None => TrainConfig::recipe(self.data),
+        let resumed = self.resumed().cloned();
+        let base = match (&resumed, &self.config) {
+            (Some(folder), _) => TrainConfig::of_run(folder, self.data)?,
+            (None, Some(path)) => TrainConfig::read(path, self.data)?,
+            (None, None) => TrainConfig::recipe(self.data),
         };
+        let output = self.output;
+        if resumed.is_some() && output.as_ref().is_some_and(|output| *output != base.output) {
+            return Err(RunError::Option {
+                option: "--output",
+                reason: "a run that is resumed goes on in its own folder: leave it out".to_string(),
+            });
+        }
         if self.phantom_images.is_some() && base.data.is_some() {
             return Err(RunError::Option {
                 option: "--phantom-images",
@@ -127,7 +189,7 @@ impl Options {
             split: self.split.unwrap_or(base.split),
             model: self.model.unwrap_or(base.model),
             in_channels: self.in_channels.unwrap_or(base.in_channels),
-            output: self.output.unwrap_or(base.output),
+            output: output.unwrap_or(base.output),
             image_size: self.image_size.unwrap_or(base.image_size),
             augmentation: self.augment.unwrap_or(base.augmentation),
             cache: self.cache.or(base.cache),
@@ -136,8 +198,18 @@ impl Options {
             epochs: self.epochs.unwrap_or(base.epochs),
             max_steps: self.max_steps.or(base.max_steps),
             learning_rate: self.lr.unwrap_or(base.learning_rate),
-            plateau_factor: self.plateau_factor.unwrap_or(base.plateau_factor),
-            plateau_patience: self.plateau_patience.unwrap_or(base.plateau_patience),
+            weights: self.weights.or(base.weights),
+            freeze_backbone: self.freeze_backbone.unwrap_or(base.freeze_backbone),
+            backbone_lr: self.backbone_lr.unwrap_or(base.backbone_lr),
+            optimizer: self.optimizer.unwrap_or(base.optimizer),
+            schedule: self.schedule.unwrap_or(base.schedule),
+            warm_up: self.warm_up.unwrap_or(base.warm_up),
+            warm_up_start: self.warm_up_start.unwrap_or(base.warm_up_start),
+            accumulate: self.accumulate.unwrap_or(base.accumulate),
+            clip_norm: self.clip_norm.or(base.clip_norm),
+            early_stopping: self.early_stopping.or(base.early_stopping),
+            checkpoint_steps: self.checkpoint_steps.or(base.checkpoint_steps),
+            keep_checkpoints: self.keep_checkpoints.unwrap_or(base.keep_checkpoints),
             reduction: self.loss.unwrap_or(base.reduction),
             weighted_loss: self.weighted_loss.unwrap_or(base.weighted_loss),
             seed: self.seed.unwrap_or(base.seed),
@@ -156,7 +228,8 @@ fn trimmed(labels: Vec<String>) -> Vec<String> {
 fn main() -> ExitCode {
     chexnet::main(
         |options: Options| -> Result<ExitCode, Box<dyn std::error::Error>> {
-            let only_check = options.check_split;
+            let (only_check, seeds) = (options.check_split, options.seeds.clone());
+            let resume = options.resume.is_some();
             let config = options.config()?;
             config.check()?;
             chexnet::thread_pool(config.threads)?;
@@ -168,12 +241,30 @@ fn main() -> ExitCode {
                     false => ExitCode::FAILURE,
                 });
             }
-            let results = run(&config)?;
-            chexnet::print(format_args!(
-                "{results}\nresults in {}",
-                config.output.display()
-            ))?;
-            Ok(ExitCode::SUCCESS)
+            let control = RunControl {
+                resume,
+                resume_command: match seeds {
+                    None => chexnet::command(&["--resume", &config.output.to_string_lossy()]),
+                    Some(_) => chexnet::same_command(&["--resume", "auto"]),
+                },
+                ..RunControl::default()
+            };
+            control.stop.on_signals()?;
+            let outcome = match seeds {
+                None => run(&config, &control)?.map(|results| results.to_string()),
+                Some(seeds) => run_seeds(&config, &seeds, &control)?.map(|all| all.to_string()),
+            };
+            match outcome {
+                Outcome::Finished(results) => {
+                    let folder = config.output.display();
+                    chexnet::print(format_args!("{results}\nresults in {folder}"))?;
+                    Ok(ExitCode::SUCCESS)
+                }
+                Outcome::Stopped(stopped) => {
+                    let hint = control.stop.hint().unwrap_or_default();
+                    Ok(chexnet::stopped(&stopped, &hint, control.stop.exit_code()))
+                }
+            }
         },
     )
 }

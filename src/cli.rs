@@ -74,6 +74,48 @@ fn complain(error: &str) {
     let _ = writeln!(io::stderr(), "error: {line}");
 }
 
+/// Ends a program that was asked to stop: `text` and what to do next on standard error, and the exit
+/// code that the signal has, 1 if it was none.
+pub fn stopped(text: impl Display, hint: &str, exit_code: Option<u8>) -> ExitCode {
+    let _ = writeln!(io::stderr(), "{text}\n{hint}");
+    ExitCode::from(exit_code.unwrap_or(1))
+}
+
+/// A command line that starts this program with `options`, as one types it.
+pub fn command(options: &[&str]) -> String {
+    quoted(
+        std::env::args()
+            .take(1)
+            .chain(options.iter().map(|option| (*option).to_string())),
+    )
+}
+
+/// The command line that started this program, with `options` behind it unless the first of them is
+/// there.
+pub fn same_command(options: &[&str]) -> String {
+    let given: Vec<String> = std::env::args().collect();
+    let new = match options.first() {
+        Some(first) if given.iter().any(|option| option == first) => &[],
+        _ => options,
+    };
+    quoted(
+        given
+            .into_iter()
+            .chain(new.iter().map(|option| (*option).to_string())),
+    )
+}
+
+fn quoted(words: impl Iterator<Item = String>) -> String {
+    let quoted: Vec<String> = words
+        .map(|word| match shlex::try_quote(&word) {
+            Ok(quoted) => quoted.into_owned(),
+            // A zero byte: no command line can have come with it.
+            Err(_) => word.clone(),
+        })
+        .collect();
+    quoted.join(" ")
+}
+
 /// Sizes rayon's global pool, on which decoding and computing run: `threads`, or the limit of
 /// the cgroup and the affinity mask when `None`.
 ///

@@ -3,7 +3,7 @@
 
 mod cli;
 
-pub use cli::{main, print, thread_pool};
+pub use cli::{command, main, print, same_command, stopped, thread_pool};
 
 /// The program in the README compiles.
 #[cfg(doctest)]

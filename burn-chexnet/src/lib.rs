@@ -44,5 +44,7 @@ mod preprocessing;
 pub mod train;
 #[cfg(feature = "weights")]
 pub mod weights;
+#[cfg(feature = "weights")]
+mod written;
 
 pub use preprocessing::{Preprocessing, PreprocessingError, Resize};

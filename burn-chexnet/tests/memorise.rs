@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn_chexnet::Preprocessing;
 use burn_chexnet::loss::{BinaryCrossEntropy, Reduction};
 use burn_chexnet::model::DenseNetConfig;
 use burn_chexnet::train::{ClassifierOutput, Order, Predictions, SupervisedClassifier, XrayLoader};
+use burn_dist::optimizer::Adam;
 use burn_dist::train::{EpochClock, EpochSummary, Observer, Training};
 use chest_datasets::{Augmentation, ChestXray14, ImageSource, Loader, LoaderConfig};
 
@@ -67,7 +67,7 @@ fn sixty_four_xrays_are_memorised() {
 
     device.seed(1);
     let folder = tempfile::tempdir().unwrap();
-    let trained = Training::new(folder.path(), device.clone(), 1e-3)
+    let trained = Training::new(folder.path(), device.clone())
         .epochs(EPOCHS)
         .clock(clock)
         .unit("images")
@@ -76,7 +76,7 @@ fn sixty_four_xrays_are_memorised() {
                 DenseNetConfig::densenet121().init(&device),
                 BinaryCrossEntropy::new(Reduction::SumOverLabels),
             ),
-            AdamConfig::new().with_epsilon(1e-8).init(),
+            Adam::default().into(),
             Arc::new(shuffled),
             Arc::new(with_order(Order::Fixed)),
             Nothing,

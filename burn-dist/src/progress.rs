@@ -22,6 +22,7 @@ pub struct Progress {
     label: String,
     unit: &'static str,
     total: usize,
+    first: usize,
     position: usize,
     started: Instant,
     line_due: Instant,
@@ -47,12 +48,24 @@ impl Progress {
             label,
             unit,
             total,
+            first: 0,
             position: 0,
             started: now,
             line_due: now + LINE_INTERVAL,
             note: String::new(),
             bar,
         }
+    }
+
+    /// `first` items were done before, and do not count into the speed.
+    pub fn starting_at(mut self, first: usize) -> Self {
+        self.first = first;
+        self.position = first;
+        if let Some(bar) = &self.bar {
+            bar.set_position(first as u64);
+            bar.reset_eta();
+        }
+        self
     }
 
     /// Text behind the bar, such as the loss so far.
@@ -62,7 +75,7 @@ impl Progress {
 
     /// `position` items are done.
     pub fn set(&mut self, position: usize) {
-        self.position = position;
+        self.position = position.max(self.first);
         let note = self.status();
         match &self.bar {
             Some(bar) => {
@@ -82,13 +95,13 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        if self.position == 0 {
+        if self.position == self.first {
             return; // What stopped it before it began speaks for itself.
         }
         let line = format!(
             "{}: {} {} in {:.1} s ({:.1}/s) {summary}",
             self.label,
-            self.position,
+            self.position - self.first,
             self.unit,
             self.started.elapsed().as_secs_f64(),
             self.rate()
@@ -101,7 +114,7 @@ impl Progress {
     }
 
     fn rate(&self) -> f64 {
-        self.position as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+        (self.position - self.first) as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
     }
 }
 

@@ -4,6 +4,7 @@
 mod bad_input;
 mod data_options;
 mod pictures;
+mod resume;
 mod runs;
 
 use std::path::PathBuf;

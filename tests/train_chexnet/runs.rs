@@ -48,7 +48,7 @@ fn a_run_ends_with_a_table_and_its_files() {
         "split.csv",
         "figures/curves.svg",
         "figures/roc.svg",
-        "checkpoints/model-1.bpk",
+        "checkpoints/step-4/state.json",
     ] {
         assert!(output.join(file).is_file(), "{file}");
     }
@@ -105,14 +105,10 @@ fn a_run_replaces_what_another_left() {
         command.args(options).output().unwrap()
     };
     assert!(run(&["--epochs", "3"]).status.success());
-    assert!(output.join("checkpoints/model-3.bpk").is_file());
+    assert!(output.join("checkpoints/step-6").is_dir());
     let failed = run(&["--epochs", "3", "--lr", "1e38"]);
     assert!(!failed.status.success());
-    for file in [
-        "results.json",
-        "best.safetensors",
-        "checkpoints/model-3.bpk",
-    ] {
+    for file in ["results.json", "best.safetensors", "checkpoints/step-6"] {
         assert!(!output.join(file).exists(), "{file}");
     }
 }

@@ -220,6 +220,8 @@ impl Transition {
 }
 
 impl Classifier for DenseNet {
+    const CLASSIFIER: &'static str = "classifier";
+
     fn features(&self, images: Tensor<4>) -> Tensor<4> {
         let features = &self.features;
         let stem = relu(features.norm0.forward(features.conv0.forward(images)));

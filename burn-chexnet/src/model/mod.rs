@@ -31,6 +31,9 @@ pub trait Classifier: Module + ModuleDisplay + 'static {
     /// [`Preprocessing`](crate::Preprocessing) of the model says.
     fn features(&self, images: Tensor<4>) -> Tensor<4>;
 
+    /// The name of the linear layer's field; every other parameter belongs to the backbone.
+    const CLASSIFIER: &'static str;
+
     /// The linear layer on the averaged features.
     fn classifier(&self) -> &Linear;
 
@@ -40,7 +43,11 @@ pub trait Classifier: Module + ModuleDisplay + 'static {
     /// Logits, `[batch, outputs]`, of normalised images, `[batch, in_channels, height, width]`.
     /// [`probabilities`] turns them into probabilities.
     fn logits(&self, images: Tensor<4>) -> Tensor<2> {
-        let features = self.features(images);
+        self.classify(self.features(images))
+    }
+
+    /// Logits, `[batch, outputs]`, of [`features`](Self::features).
+    fn classify(&self, features: Tensor<4>) -> Tensor<2> {
         let [batch, channels, _, _] = features.dims();
         let pooled = features.mean_dim(3).mean_dim(2).reshape([batch, channels]);
         self.classifier().forward(pooled)

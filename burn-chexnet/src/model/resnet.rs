@@ -169,6 +169,8 @@ impl Bottleneck {
 }
 
 impl Classifier for ResNet {
+    const CLASSIFIER: &'static str = "fc";
+
     fn features(&self, images: Tensor<4>) -> Tensor<4> {
         let stem = relu(self.bn1.forward(self.conv1.forward(images)));
         [&self.layer1, &self.layer2, &self.layer3, &self.layer4]

@@ -52,6 +52,8 @@ pub struct XrayLoader {
     device: Device,
     /// How long all its consumers have waited, shared by all clones.
     waited: Arc<Mutex<Duration>>,
+    /// What was left out before the run was resumed, shared by all clones.
+    recalled: Arc<Mutex<Vec<BadImage>>>,
 }
 
 impl XrayLoader {
@@ -71,6 +73,7 @@ impl XrayLoader {
             preprocessing,
             device,
             waited: Arc::default(),
+            recalled: Arc::default(),
         }
     }
 
@@ -82,12 +85,22 @@ impl XrayLoader {
 
     /// Images without those that were [left out](Self::skipped) so far.
     pub fn num_decodable(&self) -> usize {
-        self.indices.len() - self.loader.skipped().len()
+        self.indices.len() - self.skipped().len()
     }
 
-    /// The images that could not be decoded and were left out so far.
+    /// The images that could not be decoded and were left out so far, in the order of their rows.
     pub fn skipped(&self) -> Vec<BadImage> {
-        self.loader.skipped()
+        let mut all = self.loader.skipped();
+        let recalled = self.recalled.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(recalled.iter().cloned());
+        all.sort_by(|a, b| (&a.table, a.row).cmp(&(&b.table, b.row)));
+        all.dedup_by(|a, b| (&a.table, a.row) == (&b.table, b.row));
+        all
+    }
+
+    /// Images that were left out before the run was resumed.
+    pub fn recall(&self, skipped: Vec<BadImage>) {
+        *self.recalled.lock().unwrap_or_else(PoisonError::into_inner) = skipped;
     }
 
     fn batch(&self, batch: ImageBatch) -> Result<XrayBatch, PreprocessingError> {
@@ -120,6 +133,7 @@ impl XrayLoader {
 
 impl DataLoader<XrayBatch> for XrayLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<XrayBatch> + 'a> {
+        let mut first = 0;
         let batches = match &self.order {
             Order::Fixed => self.loader.batches(self.indices.to_vec()),
             Order::Shuffled {
@@ -128,7 +142,8 @@ impl DataLoader<XrayBatch> for XrayLoader {
                 augmentation,
             } => {
                 let (seed, epoch) = (*seed, clock.epoch());
-                let order = epoch_order(&self.indices, seed, epoch);
+                first = clock.first_item().min(self.indices.len());
+                let order = epoch_order(&self.indices, seed, epoch).split_off(first);
                 self.loader
                     .augmented_batches(order, *augmentation, seed, epoch)
             }
@@ -136,7 +151,8 @@ impl DataLoader<XrayBatch> for XrayLoader {
         Box::new(XrayBatches {
             batches,
             loader: self,
-            done: 0,
+            first,
+            done: first,
         })
     }
 
@@ -162,6 +178,9 @@ impl DataLoader<XrayBatch> for XrayLoader {
 struct XrayBatches<'a> {
     batches: Batches,
     loader: &'a XrayLoader,
+    /// Where in its order it began.
+    first: usize,
+    /// Images behind it, with those left out.
     done: usize,
 }
 
@@ -171,7 +190,7 @@ impl Iterator for XrayBatches<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.batches.next()?;
         Some(batch.map_err(DatasetError::new).and_then(|batch| {
-            self.done += batch.indices.len();
+            self.done = self.first + batch.end;
             self.loader.batch(batch).map_err(DatasetError::new)
         }))
     }

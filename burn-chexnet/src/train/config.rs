@@ -6,7 +6,8 @@ use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DeviceName, RunError, SplitName};
+use super::output;
+use super::{DeviceName, OptimizerChoice, RunError, ScheduleChoice, SplitName};
 use crate::PreprocessingError;
 use crate::loss::Reduction;
 use crate::model::Architecture;
@@ -60,12 +61,32 @@ pub struct TrainConfig {
     pub epochs: usize,
     /// Steps after which training ends even in the middle of an epoch.
     pub max_steps: Option<usize>,
-    /// Learning rate of Adam at the start.
+    /// Weights to start from; random ones when `None`.
+    pub weights: Option<PathBuf>,
+    /// Whether only the classifier learns.
+    pub freeze_backbone: bool,
+    /// Factor on the learning rate of all but the classifier.
+    pub backbone_lr: f64,
+    /// What moves the weights.
+    pub optimizer: OptimizerChoice,
+    /// Learning rate behind the warm-up.
     pub learning_rate: f64,
-    /// Factor on the learning rate when the validation loss stalls.
-    pub plateau_factor: f64,
-    /// Epochs without improvement that are forgiven before that.
-    pub plateau_patience: usize,
+    /// How it falls.
+    pub schedule: ScheduleChoice,
+    /// Epochs in which it rises to its full value.
+    pub warm_up: f64,
+    /// Share of it at the first step of the warm-up.
+    pub warm_up_start: f64,
+    /// Batches in a step of the optimiser.
+    pub accumulate: usize,
+    /// The largest L2 norm of all gradients of a step; none when `None`.
+    pub clip_norm: Option<f64>,
+    /// Epochs in a row without a lower validation loss after which training ends.
+    pub early_stopping: Option<usize>,
+    /// Steps after which a snapshot is written, beside the one of each epoch.
+    pub checkpoint_steps: Option<usize>,
+    /// Snapshots that stay.
+    pub keep_checkpoints: usize,
     /// How the losses of the labels become one.
     pub reduction: Reduction,
     /// Whether positives and negatives of a label weigh the same in total.
@@ -100,9 +121,19 @@ impl Default for TrainConfig {
             batch_size: 16,
             epochs: 10,
             max_steps: None,
+            weights: None,
+            freeze_backbone: false,
+            backbone_lr: 1.0,
+            optimizer: OptimizerChoice::default(),
             learning_rate: 1e-3,
-            plateau_factor: 0.1,
-            plateau_patience: 0,
+            schedule: ScheduleChoice::default(),
+            warm_up: 0.0,
+            warm_up_start: 0.1,
+            accumulate: 1,
+            clip_norm: None,
+            early_stopping: None,
+            checkpoint_steps: None,
+            keep_checkpoints: 2,
             reduction: Reduction::SumOverLabels,
             weighted_loss: false,
             seed: 0,
@@ -122,7 +153,10 @@ impl TrainConfig {
             batch_size: 8,
             epochs: 5,
             // Of few validation images the loss is noisy.
-            plateau_patience: 1,
+            schedule: ScheduleChoice::Plateau {
+                factor: 0.1,
+                patience: 1,
+            },
             ..Self::default()
         }
     }
@@ -167,6 +201,30 @@ impl TrainConfig {
         Ok(Self { data, ..config })
     }
 
+    /// The configuration of the run in `folder`, with `folder` as its output: it may have been moved.
+    /// `data` takes the place of the run's, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// If there is no run, or its configuration cannot be read.
+    pub fn of_run(folder: impl AsRef<Path>, data: Option<PathBuf>) -> Result<Self, RunError> {
+        let folder = folder.as_ref();
+        let path = folder.join(output::CONFIG);
+        if !path.exists() {
+            return Err(RunError::file(
+                folder,
+                format!(
+                    "there is no run here to resume: it would have a {}",
+                    output::CONFIG
+                ),
+            ));
+        }
+        Ok(Self {
+            output: folder.to_path_buf(),
+            ..Self::read(path, data)?
+        })
+    }
+
     /// Writes the configuration as JSON.
     ///
     /// # Errors
@@ -204,6 +262,10 @@ impl TrainConfig {
         least("--batch-size", self.batch_size, 1)?;
         least("--epochs", self.epochs, 1)?;
         least("--max-steps", self.max_steps.unwrap_or(1), 1)?;
+        least("--accumulate", self.accumulate, 1)?;
+        least("--early-stopping", self.early_stopping.unwrap_or(1), 1)?;
+        least("--checkpoint-steps", self.checkpoint_steps.unwrap_or(1), 1)?;
+        least("--keep-checkpoints", self.keep_checkpoints, 1)?;
         least("--threads", self.threads.unwrap_or(1), 1)?;
         if self.threads.is_some_and(|threads| threads > MOST_THREADS) {
             return Err(RunError::Option {
@@ -224,7 +286,19 @@ impl TrainConfig {
             Err(RunError::Option { option, reason })
         };
         within("--lr", self.learning_rate, f64::INFINITY)?;
-        within("--plateau-factor", self.plateau_factor, 1.0)?;
+        within("--clip-norm", self.clip_norm.unwrap_or(1.0), f64::INFINITY)?;
+        let share = |option: &'static str, value: f64, most: f64| {
+            if (0.0..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(RunError::Option {
+                option,
+                reason: format!("{value} must be from 0 to {most}"),
+            })
+        };
+        share("--backbone-lr", self.backbone_lr, 1.0)?;
+        share("--warm-up", self.warm_up, self.epochs as f64)?;
+        share("--warm-up-start", self.warm_up_start, 1.0)?;
         if self.in_channels != 1 && self.in_channels != 3 {
             return Err(RunError::Option {
                 option: "--in-channels",
@@ -253,6 +327,10 @@ mod tests {
             uncertain: "zeros,Edema=ones".parse().unwrap(),
             augmentation: "flip,rotation=5".parse().unwrap(),
             on_bad_image: OnBadImage::Skip,
+            optimizer: "sgd,momentum=0.9,nesterov".parse().unwrap(),
+            schedule: "step,epochs=2,factor=0.5".parse().unwrap(),
+            // Not the shortest that a sloppy reader would give back.
+            learning_rate: 0.1 + 0.2,
             ..TrainConfig::default()
         };
         config.write(&path).unwrap();
@@ -316,7 +394,7 @@ mod tests {
     #[test]
     fn values_that_make_no_sense_are_named() {
         type Change = fn(&mut TrainConfig);
-        let cases: [(&str, Change); 12] = [
+        let cases: [(&str, Change); 19] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
             ("--phantom-images", |config| config.phantom_images = 0),
@@ -327,7 +405,16 @@ mod tests {
             ("--threads", |config| config.threads = Some(100_000)),
             ("--lr", |config| config.learning_rate = f64::NAN),
             ("--lr", |config| config.learning_rate = -1.0),
-            ("--plateau-factor", |config| config.plateau_factor = 1.0),
+            ("--clip-norm", |config| config.clip_norm = Some(0.0)),
+            ("--backbone-lr", |config| config.backbone_lr = 1.5),
+            ("--warm-up", |config| config.warm_up = 11.0),
+            ("--warm-up-start", |config| config.warm_up_start = f64::NAN),
+            ("--accumulate", |config| config.accumulate = 0),
+            ("--early-stopping", |config| config.early_stopping = Some(0)),
+            ("--checkpoint-steps", |config| {
+                config.checkpoint_steps = Some(0)
+            }),
+            ("--keep-checkpoints", |config| config.keep_checkpoints = 0),
             ("--in-channels", |config| config.in_channels = 2),
         ];
         for (option, change) in cases {

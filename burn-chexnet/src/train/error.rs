@@ -68,9 +68,6 @@ pub enum RunError {
         /// The first one.
         first: BadImage,
     },
-    /// The run was asked to stop before its first epoch ended.
-    #[error("the run was stopped before its first epoch ended: there are no weights to test")]
-    Stopped,
     /// A table of the data set.
     #[error(transparent)]
     Table(#[from] TableError),

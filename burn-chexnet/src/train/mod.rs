@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `config` | [`TrainConfig`]: everything that decides a run, in one serialisable value |
+//! | `recipe` | [`OptimizerChoice`], [`ScheduleChoice`], fine-tuning |
 //! | `split_name`, `device_name` | [`SplitName`] and [`DeviceName`]: options by name |
 //! | `tables` | the tables that a run is told of, in whichever layout |
 //! | `data` | [`RunData`]: records, split and images of a run |
@@ -15,6 +16,9 @@
 //! | `results` | [`Results`]: `results.json` and the table |
 //! | `figures` | curves and ROC as SVG |
 //! | `run` | [`run()`]: all of it in order |
+//! | `resume` | which snapshot a run may go on from |
+//! | `outcome` | [`Outcome`]: finished, or stopped on the way |
+//! | `seeds` | [`run_seeds()`]: the same with several seeds, mean and deviation |
 //!
 //! The loop itself is burn-dist's; here is only what is particular to chest X-rays.
 //!
@@ -27,11 +31,15 @@ mod data;
 mod device_name;
 mod error;
 pub mod figures;
+mod outcome;
 mod output;
 mod predictions;
+mod recipe;
 mod recorder;
 mod results;
+mod resume;
 mod run;
+mod seeds;
 mod split_name;
 mod step;
 mod tables;
@@ -41,9 +49,12 @@ pub use config::TrainConfig;
 pub use data::RunData;
 pub use device_name::DeviceName;
 pub use error::RunError;
+pub use outcome::{Outcome, Stopped};
 pub use predictions::{Prediction, Predictions};
+pub use recipe::{OptimizerChoice, ScheduleChoice};
 pub use recorder::Recorder;
 pub use results::{LabelResult, Results};
-pub use run::{check_split, run};
+pub use run::{RunControl, check_split, run};
+pub use seeds::{SeedResults, Spread, run_seeds};
 pub use split_name::SplitName;
 pub use step::{ClassifierOutput, SupervisedClassifier};

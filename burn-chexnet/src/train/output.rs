@@ -1,9 +1,10 @@
 //! The output folder of a run: the names in it, and making room for a new run.
 
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use burn_dist::progress::write_line;
+use burn_dist::train::{Snapshots, TrainError};
 
 use super::RunError;
 
@@ -17,9 +18,8 @@ pub(super) const CURVES: &str = "figures/curves.svg";
 pub(super) const ROC: &str = "figures/roc.svg";
 /// The synthetic data set, where no other is named. It stays: the next run may want the same.
 pub(super) const PHANTOM: &str = "phantom";
-/// burn-dist's; its files are `NAME-EPOCH.bpk`.
-const CHECKPOINTS: &str = "checkpoints";
-const CHECKPOINT_NAMES: [&str; 3] = ["model", "optimizer", "scheduler"];
+/// burn-dist's snapshots.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
 
 /// Makes the folder.
 pub(super) fn create(output: &Path) -> Result<(), RunError> {
@@ -29,51 +29,42 @@ pub(super) fn create(output: &Path) -> Result<(), RunError> {
     })
 }
 
-/// Makes the folder and removes what an earlier run left in it, file by file: results beside
-/// another run's configuration would deceive. Whatever else lies there stays.
-pub(super) fn prepare(output: &Path) -> Result<(), RunError> {
-    let refuse = |error: io::Error| RunError::Output {
-        path: output.to_path_buf(),
-        reason: error.to_string(),
-    };
+/// Makes the folders in it.
+pub(super) fn create_folders(output: &Path) -> Result<(), RunError> {
     for folder in [CHECKPOINTS, "figures"] {
-        std::fs::create_dir_all(output.join(folder)).map_err(refuse)?;
-    }
-    if output.join(RESULTS).exists() {
-        write_line(&format!("replacing the run in {}", output.display()));
-    }
-    let files = [BEST, LAST, METRICS, CONFIG, SPLIT, RESULTS, CURVES, ROC];
-    let checkpoints = checkpoints(&output.join(CHECKPOINTS)).map_err(refuse)?;
-    for file in files
-        .map(|name| output.join(name))
-        .iter()
-        .chain(&checkpoints)
-    {
-        match std::fs::remove_file(file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(RunError::file(file, format!("cannot be replaced: {error}")));
-            }
-            _ => {}
-        }
+        create(&output.join(folder)).map_err(|error| match error {
+            RunError::Output { reason, .. } => RunError::Output {
+                path: output.to_path_buf(),
+                reason,
+            },
+            other => other,
+        })?;
     }
     Ok(())
 }
 
-/// The checkpoints of an earlier run.
-fn checkpoints(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let named = stem.and_then(|stem| stem.rsplit_once('-'));
-        let own = named.is_some_and(|(name, epoch)| {
-            CHECKPOINT_NAMES.contains(&name) && epoch.parse::<usize>().is_ok()
-        });
-        if own && path.extension().is_some_and(|extension| extension == "bpk") {
-            found.push(path);
+/// Removes what an earlier run left in the folder, file by file: results beside another run's
+/// configuration would deceive. Whatever else lies there stays.
+pub(super) fn remove_earlier_run(output: &Path) -> Result<(), RunError> {
+    if output.join(RESULTS).exists() {
+        write_line(&format!("replacing the run in {}", output.display()));
+    }
+    let files = [BEST, LAST, METRICS, CONFIG, SPLIT, RESULTS, CURVES, ROC];
+    for file in files.map(|name| output.join(name)) {
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(RunError::file(
+                    &file,
+                    format!("cannot be replaced: {error}"),
+                ));
+            }
+            _ => {}
         }
     }
-    Ok(found)
+    Snapshots::new(output.join(CHECKPOINTS))
+        .clear()
+        .map_err(TrainError::from)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -87,19 +78,21 @@ mod tests {
     fn a_runs_own_files_go_and_others_stay() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run");
-        prepare(&output).unwrap();
-        let own = [BEST, RESULTS, ROC, "checkpoints/model-12.bpk"];
-        let others = [
-            "notes.txt",
-            "figures/paper.pdf",
-            "checkpoints/model-best.bpk",
-            "checkpoints/mine-1.bpk",
-            "checkpoints/model-1.txt",
+        create_folders(&output).unwrap();
+        fs::create_dir(output.join("checkpoints/step-12")).unwrap();
+        fs::create_dir(output.join("checkpoints/step-13.tmp")).unwrap();
+        let own = [
+            BEST,
+            RESULTS,
+            ROC,
+            "checkpoints/step-12/model.bpk",
+            "checkpoints/step-13.tmp/model.bpk",
         ];
+        let others = ["notes.txt", "figures/paper.pdf", "checkpoints/step-one"];
         for name in own.iter().chain(&others) {
             fs::write(output.join(name), "").unwrap();
         }
-        prepare(&output).unwrap();
+        remove_earlier_run(&output).unwrap();
         for name in own {
             assert!(!output.join(name).exists(), "{name}");
         }
@@ -113,11 +106,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = prepare(&file).unwrap_err().to_string();
-        assert!(error.starts_with("cannot use the output folder"), "{error}");
-        assert!(error.contains(file.to_str().unwrap()), "{error}");
-        fs::create_dir_all(folder.path().join("run").join(BEST)).unwrap();
-        let error = prepare(&folder.path().join("run")).unwrap_err().to_string();
+        for make in [create, create_folders] {
+            let error = make(&file).unwrap_err().to_string();
+            assert!(error.starts_with("cannot use the output folder"), "{error}");
+            assert!(error.contains(file.to_str().unwrap()), "{error}");
+        }
+        let run = folder.path().join("run");
+        fs::create_dir_all(run.join(BEST)).unwrap();
+        let error = remove_earlier_run(&run).unwrap_err().to_string();
         assert!(
             error.contains(BEST) && error.contains("cannot be replaced"),
             "{error}"

@@ -5,73 +5,83 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn_dist::train::{EpochSummary, Observer};
+use chest_datasets::BadImage;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::figures::EpochPoint;
 use super::output::{BEST, LAST, METRICS};
-use super::{ClassifierOutput, Predictions, RunError, SupervisedClassifier};
+use super::{ClassifierOutput, Predictions, RunError, SupervisedClassifier, XrayLoader};
 use crate::model::Classifier;
 use crate::weights::{self, Metadata};
+use crate::written::write_whole;
 
 /// Writes what each epoch of a run leaves behind into its output folder.
 pub struct Recorder {
     folder: PathBuf,
     metadata: Metadata,
-    table: csv::Writer<std::fs::File>,
+    /// The loaders of training and validation, for what they leave out.
+    loaders: [XrayLoader; 2],
     predictions: Predictions,
-    history: Arc<Mutex<Vec<EpochPoint>>>,
+    history: Arc<Mutex<Vec<EpochRecord>>>,
+}
+
+/// An epoch that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct EpochRecord {
+    pub(super) summary: EpochSummary,
+    pub(super) validation_mean_auroc: Option<f64>,
+}
+
+impl From<&EpochRecord> for EpochPoint {
+    fn from(record: &EpochRecord) -> Self {
+        Self {
+            epoch: record.summary.epoch,
+            train_loss: record.summary.training_loss,
+            validation_loss: Some(record.summary.validation_loss),
+            learning_rate: record.summary.learning_rate,
+            validation_mean_auroc: record.validation_mean_auroc,
+        }
+    }
+}
+
+/// What a resumed run needs of it.
+#[derive(Serialize, Deserialize)]
+struct State {
+    epochs: Vec<EpochRecord>,
+    /// Images that training and validation have left out.
+    skipped: [Vec<BadImage>; 2],
 }
 
 impl Recorder {
-    /// Starts `metrics.csv` in `folder`. `metadata` goes with the weights.
-    ///
-    /// # Errors
-    ///
-    /// If the table cannot be written.
-    pub fn new(folder: &Path, metadata: Metadata) -> Result<Self, RunError> {
-        let path = folder.join(METRICS);
-        let mut table = csv::Writer::from_path(&path).map_err(|e| RunError::file(&path, e))?;
-        table
-            .write_record([
-                "epoch",
-                "steps",
-                "training_loss",
-                "validation_loss",
-                "validation_mean_auroc",
-                "learning_rate",
-                "images_per_second",
-                "seconds",
-                "best",
-            ])
-            .and_then(|()| Ok(table.flush()?))
-            .map_err(|e| RunError::file(&path, e))?;
-        Ok(Self {
+    /// For the run whose output folder is `folder`; `metadata` goes with the weights, and `loaders` are
+    /// those of training and validation.
+    pub fn new(folder: &Path, metadata: Metadata, loaders: [XrayLoader; 2]) -> Self {
+        Self {
             folder: folder.to_path_buf(),
             metadata,
-            table,
+            loaders,
             predictions: Predictions::default(),
             history: Arc::default(),
-        })
+        }
     }
 
-    /// The figures of the epochs so far, shared: it fills while the run goes on.
-    pub(super) fn history(&self) -> Arc<Mutex<Vec<EpochPoint>>> {
+    /// The epochs so far, shared: they become more while the run goes on.
+    pub(super) fn history(&self) -> Arc<Mutex<Vec<EpochRecord>>> {
         self.history.clone()
     }
 
-    fn write_row(&mut self, summary: &EpochSummary, auroc: Option<f64>) -> Result<(), csv::Error> {
-        let speed = summary.samples as f64 / summary.seconds.max(1e-9);
-        self.table.write_record([
-            summary.epoch.to_string(),
-            summary.steps.to_string(),
-            summary.training_loss.to_string(),
-            summary.validation_loss.to_string(),
-            auroc.map(|auroc| auroc.to_string()).unwrap_or_default(),
-            summary.learning_rate.to_string(),
-            format!("{speed:.3}"),
-            format!("{:.3}", summary.seconds),
-            summary.best.to_string(),
-        ])?;
-        Ok(self.table.flush()?)
+    fn epochs(&self) -> Vec<EpochRecord> {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.clone()
+    }
+
+    /// Writes `metrics.csv`, whole: a resumed run drops the rows that it will compute anew.
+    fn write_table(&self) -> Result<(), RunError> {
+        let path = self.folder.join(METRICS);
+        let failed = |error: &dyn std::fmt::Display| RunError::file(&path, error);
+        let bytes = table(&self.epochs()).map_err(|e| failed(&e))?;
+        write_whole(&path, &bytes).map_err(|e| failed(&e))
     }
 
     fn record<C: Classifier>(
@@ -81,23 +91,19 @@ impl Recorder {
     ) -> Result<(), RunError> {
         let predictions = std::mem::take(&mut self.predictions);
         let auroc = predictions.evaluate(&self.metadata.labels)?.mean_auroc;
-        self.write_row(summary, auroc)
-            .map_err(|e| RunError::file(self.folder.join(METRICS), e))?;
         self.history
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(EpochPoint {
-                epoch: summary.epoch,
-                train_loss: summary.training_loss,
-                validation_loss: Some(summary.validation_loss),
-                learning_rate: summary.learning_rate,
+            .push(EpochRecord {
+                summary: summary.clone(),
                 validation_mean_auroc: auroc,
             });
+        self.write_table()?;
 
         let figures = [
             ("epoch", Some(summary.epoch as f64)),
             ("training_loss", Some(summary.training_loss)),
-            ("validation_loss", Some(summary.validation_loss)),
+            (VALIDATION_LOSS, Some(summary.validation_loss)),
             ("validation_mean_auroc", auroc),
         ];
         self.metadata.metrics = figures
@@ -110,6 +116,75 @@ impl Recorder {
         }
         Ok(())
     }
+
+    fn restore(&mut self, state: &Value, best: Option<f64>) -> Result<(), RunError> {
+        let state = State::deserialize(state)
+            .map_err(|e| RunError::file(&self.folder, format!("its snapshot is damaged: {e}")))?;
+        if let Some(best) = best {
+            self.ensure_best(best)?;
+        }
+        for (loader, skipped) in self.loaders.iter().zip(state.skipped) {
+            loader.recall(skipped);
+        }
+        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = state.epochs;
+        self.write_table()
+    }
+
+    /// The weights of the lowest loss so far may never be written again.
+    fn ensure_best(&self, loss: f64) -> Result<(), RunError> {
+        let path = self.folder.join(BEST);
+        let found = Metadata::read(&path)?.metrics.get(VALIDATION_LOSS).copied();
+        // The loss of an epoch behind the snapshot may be lower: it is computed once more.
+        match found.is_some_and(|found| found <= loss) {
+            true => Ok(()),
+            false => Err(RunError::file(
+                &path,
+                format!(
+                    "these are not the weights of validation loss {loss}: the run cannot go on without them"
+                ),
+            )),
+        }
+    }
+}
+
+/// Name of a figure in the metadata of weights.
+const VALIDATION_LOSS: &str = "validation_loss";
+
+/// The content of `metrics.csv`.
+fn table(epochs: &[EpochRecord]) -> Result<Vec<u8>, csv::Error> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record([
+        "epoch",
+        "steps",
+        "training_loss",
+        "validation_loss",
+        "validation_mean_auroc",
+        "learning_rate",
+        "images_per_second",
+        "seconds",
+        "best",
+    ])?;
+    for EpochRecord {
+        summary,
+        validation_mean_auroc: auroc,
+    } in epochs
+    {
+        let speed = summary.samples as f64 / summary.seconds.max(1e-9);
+        table.write_record([
+            summary.epoch.to_string(),
+            summary.steps.to_string(),
+            summary.training_loss.to_string(),
+            summary.validation_loss.to_string(),
+            auroc.map(|auroc| auroc.to_string()).unwrap_or_default(),
+            summary.learning_rate.to_string(),
+            format!("{speed:.3}"),
+            format!("{:.3}", summary.seconds),
+            summary.best.to_string(),
+        ])?;
+    }
+    table
+        .into_inner()
+        .map_err(|error| error.into_error().into())
 }
 
 impl<C: Classifier> Observer<SupervisedClassifier<C>> for Recorder {
@@ -126,5 +201,17 @@ impl<C: Classifier> Observer<SupervisedClassifier<C>> for Recorder {
     ) -> Result<(), String> {
         self.record(summary, &model.network)
             .map_err(|e| e.to_string())
+    }
+
+    fn state(&self) -> Value {
+        let state = State {
+            epochs: self.epochs(),
+            skipped: self.loaders.each_ref().map(XrayLoader::skipped),
+        };
+        serde_json::to_value(state).unwrap_or_default()
+    }
+
+    fn resume(&mut self, state: &Value, best: Option<f64>) -> Result<(), String> {
+        self.restore(state, best).map_err(|e| e.to_string())
     }
 }

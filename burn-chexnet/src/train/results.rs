@@ -27,6 +27,8 @@ pub struct Results {
     pub skipped: Vec<BadImage>,
     /// Epochs trained.
     pub epochs: usize,
+    /// Whether training ended since the validation loss no longer fell (`--early-stopping`).
+    pub stopped_early: bool,
     /// Epoch of the weights, from 1.
     pub best_epoch: usize,
     /// Lowest validation loss.

@@ -4,27 +4,28 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use burn::data::dataloader::DataLoader;
-use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn_dist::progress::write_line;
-use burn_dist::train::{EpochClock, Plateau, Training};
+use burn_dist::train::{
+    Ending, EpochClock, LearningRate, Snapshot, Snapshots, Stop, Training, WarmUp,
+};
 use chest_datasets::{BadImage, ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
 use super::cache::open_cache;
+use super::figures::EpochPoint;
 use super::output;
+use super::recipe::{backbone, start_from};
 use super::results::{SideCounts, by_name};
+use super::resume::{ensure_same_split, newest, snapshots};
 use super::tables::write_phantom;
 use super::{
-    Order, Predictions, Recorder, Results, RunData, RunError, SupervisedClassifier, TrainConfig,
-    XrayLoader, figures,
+    Order, Outcome, Predictions, Recorder, Results, RunData, RunError, Stopped,
+    SupervisedClassifier, TrainConfig, XrayLoader, figures,
 };
 use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
 use crate::weights::{self, Metadata, SplitOrigin};
-
-/// Adam's ε in the paper's framework; Burn's default is larger.
-const ADAM_EPSILON: f32 = 1e-8;
 
 /// Reads the tables that `config` names and reports whether any patient or image is on two sides
 /// of the split. No image is needed, and nothing is written.
@@ -47,6 +48,17 @@ pub fn check_split(config: &TrainConfig) -> Result<SplitReport, RunError> {
     Ok(data.split().check(data.dataset()))
 }
 
+/// How a run begins and ends, beyond its configuration.
+#[derive(Clone, Default)]
+pub struct RunControl {
+    /// Whether to go on from the newest snapshot in the output folder, if there is one.
+    pub resume: bool,
+    /// Asks the run to stop.
+    pub stop: Stop,
+    /// The command that resumes the run, for the message after a stop.
+    pub resume_command: String,
+}
+
 /// Trains as `config` says, keeps the weights of the lowest validation loss and measures them on
 /// the test side. Everything is written into the output folder.
 ///
@@ -58,25 +70,35 @@ pub fn check_split(config: &TrainConfig) -> Result<SplitReport, RunError> {
 /// Each is one line that names the option, file, row or image to look at.
 ///
 /// ```no_run
-/// use burn_chexnet::train::{TrainConfig, run};
+/// use burn_chexnet::train::{Outcome, RunControl, TrainConfig, run};
 /// # fn main() -> Result<(), burn_chexnet::train::RunError> {
-/// let results = run(&TrainConfig {
+/// let config = TrainConfig {
 ///     data: Some("ChestX-ray14".into()),
 ///     ..TrainConfig::default()
-/// })?;
-/// println!("{results}");
+/// };
+/// if let Outcome::Finished(results) = run(&config, &RunControl::default())? {
+///     println!("{results}");
+/// }
 /// # Ok(())
 /// # }
 /// ```
-pub fn run(config: &TrainConfig) -> Result<Results, RunError> {
+pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Results>>, RunError> {
     config.check()?;
     let device = config.device.device();
-    // Before anything that takes long: a wrong folder must not cost hours.
+    // Before anything that takes long: a wrong folder or option must not cost hours.
     output::create(&config.output)?;
+    let snapshots = snapshots(config)?;
+    let snapshot = match control.resume {
+        true => newest(config, &snapshots)?,
+        false => None,
+    };
     if config.data.is_none() {
         write_phantom(config)?;
     }
     let data = RunData::open(config)?;
+    if snapshot.is_some() {
+        ensure_same_split(config, &data)?;
+    }
     let outputs = data.dataset().labels().len();
     let source = Arc::new(data.images(&config.split)?);
     let cache = config.cache.as_deref();
@@ -85,10 +107,13 @@ pub fn run(config: &TrainConfig) -> Result<Results, RunError> {
         .transpose()?;
     let prepared = Run {
         config,
+        control,
         preprocessing: Preprocessing::imagenet(config.image_size, config.in_channels)?,
         source,
         cache,
         data,
+        snapshots,
+        snapshot,
         device: device.clone(),
     };
     // Initial weights are drawn from the device's generator.
@@ -114,25 +139,34 @@ pub fn run(config: &TrainConfig) -> Result<Results, RunError> {
 /// A run whose inputs are known to be there.
 struct Run<'a> {
     config: &'a TrainConfig,
+    control: &'a RunControl,
     data: RunData,
     source: Arc<ImageSource>,
     cache: Option<Arc<PackedCache>>,
     preprocessing: Preprocessing,
+    snapshots: Snapshots,
+    /// Where it goes on.
+    snapshot: Option<Snapshot>,
     device: Device,
 }
 
 impl Run<'_> {
-    fn train<C: Classifier>(&self, network: C) -> Result<Results, RunError> {
+    fn train<C: Classifier>(&self, mut network: C) -> Result<Outcome<Box<Results>>, RunError> {
         let config = self.config;
+        let metadata = self.metadata();
+        if let (Some(path), None) = (&config.weights, &self.snapshot) {
+            start_from(&mut network, path, config, &metadata.labels)?;
+        }
         self.announce(&network);
         self.prepare_output()?;
-        let metadata = self.metadata();
-        let recorder = Recorder::new(&config.output, metadata)?;
-        let history = recorder.history();
 
         let mut loss = BinaryCrossEntropy::new(config.reduction);
         if config.weighted_loss {
             loss = loss.with_weights(self.data.label_weights());
+        }
+        let mut model = SupervisedClassifier::new(network, loss);
+        if config.freeze_backbone {
+            model = model.freeze_backbone();
         }
         let clock = EpochClock::default();
         let shuffled = Order::Shuffled {
@@ -142,15 +176,26 @@ impl Run<'_> {
         };
         let training = self.loader(Side::Train, shuffled)?;
         let validation = self.loader(Side::Validation, Order::Fixed)?;
-        let trained = Training::new(&config.output, self.device.clone(), config.learning_rate)
+        let loaders = [training.clone(), validation.clone()];
+        let recorder = Recorder::new(&config.output, metadata, loaders);
+        let history = recorder.history();
+        let trained = Training::new(&config.output, self.device.clone())
             .epochs(config.epochs)
             .max_steps(config.max_steps)
-            .plateau(Plateau::new(config.plateau_factor, config.plateau_patience))
+            .patience(config.early_stopping)
+            .learning_rate(self.learning_rate())
+            .group(backbone::<C>(), config.backbone_lr)
+            .accumulation(config.accumulate)
+            .clip_norm(config.clip_norm)
+            .seed(config.seed)
+            .snapshots(self.snapshots.clone())
+            .resume(self.snapshot.clone())
             .clock(clock)
+            .stop(self.control.stop.clone())
             .unit("images")
             .launch(
-                SupervisedClassifier::new(network, loss),
-                AdamConfig::new().with_epsilon(ADAM_EPSILON).init(),
+                model,
+                config.optimizer.optimizer(),
                 Arc::new(training.clone()),
                 Arc::new(validation.clone()),
                 recorder,
@@ -163,10 +208,14 @@ impl Run<'_> {
                     .find_map(|(side, loader)| all_skipped(side, loader));
                 lost.unwrap_or(error.into())
             })?;
-
-        let Some(best) = trained.epochs.iter().rev().find(|epoch| epoch.best) else {
-            return Err(RunError::Stopped);
+        let best = trained.epochs.iter().rev().find(|epoch| epoch.best);
+        let (Ending::Complete | Ending::Early, Some(best)) = (trained.ending, best) else {
+            return Ok(Outcome::Stopped(Stopped {
+                steps: trained.steps,
+                snapshot: trained.snapshot,
+            }));
         };
+
         let mut network = trained.model.network;
         weights::load(&mut network, config.output.join(output::BEST))?;
         let test = self.loader(Side::Test, Order::Fixed)?;
@@ -177,7 +226,8 @@ impl Run<'_> {
         let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
 
         let history = history.lock().unwrap_or_else(PoisonError::into_inner);
-        figures::curves(&config.output.join(output::CURVES), &history)?;
+        let points: Vec<EpochPoint> = history.iter().map(EpochPoint::from).collect();
+        figures::curves(&config.output.join(output::CURVES), &points)?;
         figures::roc(
             &config.output.join(output::ROC),
             &predictions.roc_curves(&evaluation)?,
@@ -194,6 +244,7 @@ impl Run<'_> {
             waited_for_images: training.waited().as_secs_f64() / f64::max(seconds, 1e-9),
             skipped: skipped(&[&training, &validation, &test]),
             epochs: trained.epochs.len(),
+            stopped_early: trained.ending == Ending::Early,
             best_epoch: best.epoch,
             validation_loss: best.validation_loss,
             images: SideCounts {
@@ -204,7 +255,28 @@ impl Run<'_> {
             evaluation: Some(evaluation),
         };
         results.write(config.output.join(output::RESULTS))?;
-        Ok(results)
+        Ok(Outcome::Finished(Box::new(results)))
+    }
+
+    /// The learning rate over the steps of the run, which the configuration has in epochs.
+    fn learning_rate(&self) -> LearningRate {
+        let config = self.config;
+        let batches = self.counts().training.div_ceil(config.batch_size);
+        let epoch = batches.div_ceil(config.accumulate);
+        let run = epoch * config.epochs;
+        let run = config.max_steps.map_or(run, |most| most.min(run));
+        let warm_up = (config.warm_up * epoch as f64).round() as usize;
+        let schedule = config
+            .schedule
+            .schedule(epoch, run.saturating_sub(warm_up).max(1));
+        let rate = LearningRate::new(config.learning_rate).schedule(schedule);
+        match warm_up {
+            0 => rate,
+            steps => rate.warm_up(WarmUp {
+                steps,
+                start: config.warm_up_start,
+            }),
+        }
     }
 
     fn announce<C: Classifier>(&self, network: &C) {
@@ -239,10 +311,26 @@ impl Run<'_> {
     /// The output folder with the configuration and the split in it.
     fn prepare_output(&self) -> Result<(), RunError> {
         let folder = &self.config.output;
-        output::prepare(folder)?;
+        output::create_folders(folder)?;
+        match &self.snapshot {
+            None => output::remove_earlier_run(folder)?,
+            Some(snapshot) => write_line(&format!(
+                "going on after step {}, in epoch {}, from {}",
+                snapshot.steps(),
+                snapshot.epoch(),
+                snapshot.path().display()
+            )),
+        }
         self.config.write(folder.join(output::CONFIG))?;
-        let split = self.data.split();
-        Ok(split.write_csv(folder.join(output::SPLIT), self.data.dataset())?)
+        if self.snapshot.is_none() {
+            let split = self.data.split();
+            split.write_csv(folder.join(output::SPLIT), self.data.dataset())?;
+        }
+        if !self.control.resume_command.is_empty() {
+            let hint = format!("go on with: {}", self.control.resume_command);
+            self.control.stop.set_hint(hint);
+        }
+        Ok(())
     }
 
     fn metadata(&self) -> Metadata {

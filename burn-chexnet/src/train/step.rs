@@ -17,7 +17,12 @@ pub struct SupervisedClassifier<C: Classifier> {
     pub network: C,
     #[module(skip)]
     loss: BinaryCrossEntropy,
+    #[module(skip)]
+    frozen: bool,
 }
+
+/// The name of the network's field.
+pub(super) const NETWORK: &str = "network";
 
 /// What a step computed.
 #[derive(Clone, Debug)]
@@ -35,11 +40,22 @@ pub struct ClassifierOutput {
 impl<C: Classifier> SupervisedClassifier<C> {
     /// `network`, trained by `loss`.
     pub fn new(network: C, loss: BinaryCrossEntropy) -> Self {
-        Self { network, loss }
+        Self {
+            network,
+            loss,
+            frozen: false,
+        }
     }
 
-    fn forward(&self, batch: XrayBatch) -> ClassifierOutput {
-        let logits = self.network.logits(batch.images);
+    /// The backbone stays as it is, its running statistics too; only the classifier learns.
+    pub fn freeze_backbone(self) -> Self {
+        Self {
+            frozen: true,
+            ..self
+        }
+    }
+
+    fn output(&self, logits: Tensor<2>, batch: XrayBatch) -> ClassifierOutput {
         ClassifierOutput {
             loss: self
                 .loss
@@ -56,7 +72,13 @@ impl<C: Classifier> TrainStep for SupervisedClassifier<C> {
     type Output = ClassifierOutput;
 
     fn step(&self, batch: XrayBatch) -> TrainOutput<ClassifierOutput> {
-        let output = self.forward(batch);
+        let images = batch.images.clone();
+        let features = match self.frozen {
+            // Without a graph of the backbone there is nothing to remember and nothing to update.
+            true => Tensor::from_inner(self.network.valid().features(images.inner())),
+            false => self.network.features(images),
+        };
+        let output = self.output(self.network.classify(features), batch);
         let gradients = output.loss.backward();
         TrainOutput::new(self, gradients, output.without_autodiff())
     }
@@ -67,7 +89,7 @@ impl<C: Classifier> InferenceStep for SupervisedClassifier<C> {
     type Output = ClassifierOutput;
 
     fn step(&self, batch: XrayBatch) -> ClassifierOutput {
-        self.forward(batch)
+        self.output(self.network.logits(batch.images.clone()), batch)
     }
 }
 

@@ -7,7 +7,7 @@ mod metadata;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use burn::store::burn_pack::Tensor as StoredTensor;
@@ -18,6 +18,7 @@ use burn::store::{
 use burn::tensor::DType;
 
 use crate::model::Classifier;
+use crate::written::write_whole;
 
 pub use metadata::{Metadata, SplitOrigin};
 
@@ -134,23 +135,6 @@ pub fn save<C: Classifier>(
     write_whole(path, &bytes).map_err(|e| write(e.to_string()))
 }
 
-/// Writes beside `path`, then renames: the file is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".tmp");
-    let written = File::create(&aside)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(&aside, path));
-    if written.is_err() {
-        // What is left of it helps nobody; the first error is the one to report.
-        let _ = std::fs::remove_file(&aside);
-    }
-    written
-}
-
 /// Loads the weights at `path` into `model` and returns the number of tensors loaded (606 for
 /// DenseNet-121). Every tensor of the model must be there with its shape, and nothing else.
 ///
@@ -159,7 +143,29 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// If the file is not there, is no safetensors file, or its tensors are not those of the model;
 /// the model may then hold some of them and must not be used.
 pub fn load<C: Classifier>(model: &mut C, path: impl AsRef<Path>) -> Result<usize, WeightsError> {
-    let path = path.as_ref();
+    load_where(model, path.as_ref(), |_| true)
+}
+
+/// As [`load`], but for the classifier, of which `model` keeps its own: for other labels. Returns the
+/// number of tensors loaded (604 for DenseNet-121).
+///
+/// # Errors
+///
+/// Those of [`load`]; the file has to have no more than a classifier beside the backbone.
+pub fn load_backbone<C: Classifier>(
+    model: &mut C,
+    path: impl AsRef<Path>,
+) -> Result<usize, WeightsError> {
+    let classifier = format!("{}.", C::CLASSIFIER);
+    load_where(model, path.as_ref(), |key| !key.starts_with(&classifier))
+}
+
+/// Loads the tensors whose key is `wanted`; the file need not have the others.
+fn load_where<C: Classifier>(
+    model: &mut C,
+    path: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<usize, WeightsError> {
     // Refuses a file that is not there or is something else, before anything is mapped.
     read_header(path)?;
     let format = |reason: String| WeightsError::Format {
@@ -176,7 +182,7 @@ pub fn load<C: Classifier>(model: &mut C, path: impl AsRef<Path>) -> Result<usiz
     let mut unexpected = Vec::new();
     let mut mismatched = Vec::new();
     let mut tensors = Vec::new();
-    for (key, tensor) in stored {
+    for (key, tensor) in stored.iter().filter(|(key, _)| wanted(key)) {
         match paths.get(key) {
             // Burn would keep the width of the file, and the model compute in mixed types.
             Some(_) if tensor.dtype != DType::F32 => {
@@ -201,6 +207,7 @@ pub fn load<C: Classifier>(model: &mut C, path: impl AsRef<Path>) -> Result<usiz
         .missing
         .iter()
         .map(|(path, _)| C::torchvision_key(path))
+        .filter(|key| wanted(key))
         .collect();
     missing.sort();
     if missing.is_empty() && unexpected.is_empty() && mismatched.is_empty() {

@@ -1,6 +1,6 @@
 //! Why a training run ends early.
 
-use super::ReplicaError;
+use super::{ReplicaError, SnapshotError};
 
 /// Why a training run ended before its last epoch.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,21 @@ pub enum TrainError {
     /// The other processes of the run cannot be reached.
     #[error(transparent)]
     Replica(#[from] ReplicaError),
+    /// A snapshot cannot be written or used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The loader does not stop where the snapshot was taken.
+    #[error(
+        "the run stopped after {wanted} items of epoch {epoch}, but its loader now gives batches that end at {found}: resume with the data and the batch size that it began with"
+    )]
+    Position {
+        /// The epoch.
+        epoch: usize,
+        /// Items behind the snapshot.
+        wanted: usize,
+        /// Items behind the batch that reaches it.
+        found: usize,
+    },
     /// What the observer does at the end of an epoch failed.
     #[error("{0}")]
     Observer(String),

@@ -2,6 +2,7 @@
 
 use burn::train::{InferenceStep, LearnerModel};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Figures of an epoch, over all replicas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub struct EpochSummary {
     pub training_loss: f64,
     /// Mean validation loss by sample.
     pub validation_loss: f64,
-    /// Learning rate of the epoch.
+    /// Learning rate of its last step.
     pub learning_rate: f64,
     /// Training samples seen in the epoch.
     pub samples: usize,
@@ -40,4 +41,20 @@ pub trait Observer<M: LearnerModel>: Send {
     ///
     /// A message that names what failed.
     fn epoch_ended(&mut self, summary: &EpochSummary, model: &M) -> Result<(), String>;
+
+    /// What it needs to go on after the epochs that have ended; every snapshot holds it.
+    fn state(&self) -> Value {
+        Value::Null
+    }
+
+    /// Takes up the state of a snapshot. `best` is the lowest validation loss until then, if an epoch
+    /// has ended.
+    ///
+    /// # Errors
+    ///
+    /// A message that names what is missing or makes no sense.
+    fn resume(&mut self, state: &Value, best: Option<f64>) -> Result<(), String> {
+        let _ = (state, best);
+        Ok(())
+    }
 }

@@ -2,12 +2,14 @@
 
 use burn::train::LearnerSummary;
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
+use burn::train::metric::store::Split;
 use burn::train::metric::{MetricDefinition, NumericEntry};
 use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
     MetricsRendererTraining,
 };
 
+use super::EpochClock;
 use crate::progress::Progress;
 
 /// A bar for the training and one for the validation side of each epoch, with the mean loss so far.
@@ -16,20 +18,24 @@ use crate::progress::Progress;
 pub struct ProgressRenderer {
     unit: &'static str,
     silent: bool,
-    epoch: usize,
+    clock: EpochClock,
     epochs: usize,
     /// Loss of the current batch.
     batch_loss: Option<f64>,
     /// Sum of the losses by sample, and the samples.
     losses: (f64, usize),
+    /// Items behind it.
+    items: usize,
     progress: Option<Progress>,
 }
 
 impl ProgressRenderer {
-    /// Counts samples in `unit`, such as `images`.
-    pub fn new(unit: &'static str) -> Self {
+    /// Counts samples in `unit`, such as `images`. Where `clock` lets an epoch begin in its middle, so
+    /// does the bar.
+    pub fn new(unit: &'static str, clock: EpochClock) -> Self {
         Self {
             unit,
+            clock,
             ..Self::default()
         }
     }
@@ -42,16 +48,20 @@ impl ProgressRenderer {
         }
     }
 
-    fn begin(&mut self, label: String, total: usize) {
+    fn begin(&mut self, label: String, first: usize, total: usize) {
         self.batch_loss = None;
         self.losses = (0.0, 0);
-        self.progress = (!self.silent).then(|| Progress::new(label, total, self.unit));
+        self.items = first;
+        self.progress =
+            (!self.silent).then(|| Progress::new(label, total, self.unit).starting_at(first));
     }
 
     fn advance(&mut self, items: usize) {
+        let samples = items.saturating_sub(self.items);
+        self.items = items;
         if let Some(loss) = self.batch_loss.take() {
-            let samples = items.saturating_sub(self.losses.1);
-            self.losses = (self.losses.0 + loss * samples as f64, items);
+            self.losses.0 += loss * samples as f64;
+            self.losses.1 += samples;
         }
         let note = self.mean_loss();
         if let Some(progress) = &mut self.progress {
@@ -111,25 +121,24 @@ impl MetricsRendererTraining for ProgressRenderer {
 }
 
 impl TrainingProgressLogger for ProgressRenderer {
-    fn start(&mut self, epochs: usize, first: usize, _items: Option<usize>, _label: Option<&str>) {
+    fn start(&mut self, epochs: usize, _first: usize, _items: Option<usize>, _label: Option<&str>) {
         self.epochs = epochs;
-        self.epoch = first;
     }
 
     fn start_split(&mut self, split: &str, total_items: usize) {
-        self.begin(
-            format!("epoch {}/{} {split}", self.epoch, self.epochs),
-            total_items,
-        );
+        let first = match split == <&str>::from(Split::Train) {
+            true => self.clock.first_item(),
+            false => 0,
+        };
+        let label = format!("epoch {}/{} {split}", self.clock.epoch(), self.epochs);
+        self.begin(label, first, total_items);
     }
 
     fn update_split(&mut self, items_processed: usize) {
         self.advance(items_processed);
     }
 
-    fn update_epoch(&mut self, epoch: usize) {
-        self.epoch = epoch + 1;
-    }
+    fn update_epoch(&mut self, _epoch: usize) {}
 
     fn end_split(&mut self) {
         self.finish();
@@ -147,7 +156,7 @@ impl EvaluationProgressLogger for ProgressRenderer {
     fn start_global_progress(&mut self, _total_tests: usize) {}
 
     fn start_test(&mut self, name: &str, total_items: usize) {
-        self.begin(name.to_string(), total_items);
+        self.begin(name.to_string(), 0, total_items);
     }
 
     fn update_test_progress(&mut self, items_processed: usize) {

@@ -49,6 +49,11 @@ pub trait Replica<M: Module>: Send + Sync {
         Ok(stop)
     }
 
+    /// The number of this replica, from 0.
+    fn rank(&self) -> usize {
+        0
+    }
+
     /// Whether this replica writes files and draws progress.
     fn is_main(&self) -> bool {
         true

@@ -1,23 +1,26 @@
 //! What to train, for how long, and how to start it through burn-train.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::data::dataloader::DataLoader;
+use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::module::ParamGroup;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use burn::train::checkpoint::{FileCheckpointer, KeepLastNCheckpoints};
 use burn::train::logger::InMemoryMetricLogger;
 use burn::train::metric::{Adaptor, LossInput, LossMetric};
 use burn::train::{
-    InferenceStep, Interrupter, Learner, LearnerModel, SupervisedTraining, TrainStep,
-    TrainingStrategy,
+    InferenceStep, Learner, LearnerModel, SupervisedTraining, TrainStep, TrainingStrategy,
 };
+use serde_json::json;
 
-use super::training_loop::StepOutput;
+use super::accumulation::Accumulation;
+use super::step_output::StepOutput;
+use super::training_loop::LoopOptions;
 use super::{
-    EpochClock, EpochSummary, LocalReplica, Observer, Plateau, ProgressRenderer, Replica,
-    SharedLearningRate, TrainError, TrainingLoop,
+    EpochClock, EpochSummary, LearningRate, LocalReplica, Observer, ProgressRenderer, Replica,
+    SharedLearningRate, Snapshot, Snapshots, Stop, TrainError, TrainingLoop,
 };
 
 /// A training run of a Burn model: burn-train's `SupervisedTraining` with the one
@@ -39,9 +42,10 @@ use super::{
 /// #     <M as TrainStep>::Output: StepOutput + Adaptor<LossInput>,
 /// #     <M as InferenceStep>::Output: StepOutput + Adaptor<LossInput>,
 /// # {
-/// let trained = Training::new("run", Device::flex(), 1e-3)
+/// let trained = Training::new("run", Device::flex())
 ///     .epochs(10)
-///     .plateau(Plateau::new(0.1, 0))
+///     .learning_rate(LearningRate::new(1e-3).schedule(Schedule::Plateau(Plateau::new(0.1, 0))))
+///     .snapshots(Snapshots::new("run/checkpoints"))
 ///     .launch(model, AdamConfig::new().init(), training, validation, observer)?;
 /// println!("{} epochs", trained.epochs.len());
 /// # Ok(())
@@ -50,13 +54,19 @@ use super::{
 pub struct Training<M: LearnerModel> {
     directory: PathBuf,
     device: Device,
-    learning_rate: f64,
+    learning_rate: LearningRate,
+    groups: Vec<(ParamGroup, f64)>,
     epochs: usize,
     max_steps: Option<usize>,
-    plateau: Option<Plateau>,
+    patience: Option<usize>,
+    accumulation: usize,
+    clip_norm: Option<f64>,
+    seed: u64,
+    snapshots: Option<Snapshots>,
+    resume: Option<Snapshot>,
     replica: Arc<dyn Replica<M>>,
     clock: EpochClock,
-    interrupter: Interrupter,
+    stop: Stop,
     unit: &'static str,
 }
 
@@ -67,8 +77,24 @@ pub struct Trained<M> {
     pub model: M,
     /// The figures of each epoch.
     pub epochs: Vec<EpochSummary>,
-    /// Whether the run was asked to stop before its last step.
-    pub stopped: bool,
+    /// Steps of the optimiser.
+    pub steps: usize,
+    /// Why training ended.
+    pub ending: Ending,
+    /// The newest snapshot, if there are any.
+    pub snapshot: Option<PathBuf>,
+}
+
+/// Why training ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// It had all its epochs or steps.
+    #[default]
+    Complete,
+    /// The validation loss did not get lower for too many epochs.
+    Early,
+    /// It was asked to stop. A snapshot, if there are any, holds all until then.
+    Stopped,
 }
 
 impl<M> Training<M>
@@ -77,21 +103,43 @@ where
     <M as TrainStep>::Output: StepOutput + Adaptor<LossInput>,
     <M as InferenceStep>::Output: StepOutput + Adaptor<LossInput>,
 {
-    /// A run of one epoch on `device` with a constant learning rate. Checkpoints go to
-    /// `checkpoints/` under `directory`.
-    pub fn new(directory: impl AsRef<Path>, device: Device, learning_rate: f64) -> Self {
+    /// A run of one epoch on `device` with a constant learning rate of 1e-3 and no snapshots.
+    /// `directory` is where burn-train would write files of its own.
+    pub fn new(directory: impl AsRef<Path>, device: Device) -> Self {
         Self {
             directory: directory.as_ref().to_path_buf(),
             device,
-            learning_rate,
+            learning_rate: LearningRate::new(1e-3),
+            groups: Vec::new(),
             epochs: 1,
             max_steps: None,
-            plateau: None,
+            patience: None,
+            accumulation: 1,
+            clip_norm: None,
+            seed: 0,
+            snapshots: None,
+            resume: None,
             replica: Arc::new(LocalReplica),
             clock: EpochClock::default(),
-            interrupter: Interrupter::new(),
+            stop: Stop::new(),
             unit: "samples",
         }
+    }
+
+    /// The learning rate over the steps.
+    pub fn learning_rate(self, learning_rate: impl Into<LearningRate>) -> Self {
+        Self {
+            learning_rate: learning_rate.into(),
+            ..self
+        }
+    }
+
+    /// The parameters of `group` learn at `factor` times the rate, such as a backbone that is
+    /// fine-tuned. The last group that a parameter matches counts. Name parameters by their path: a
+    /// resumed model has other identifiers.
+    pub fn group(mut self, group: ParamGroup, factor: f64) -> Self {
+        self.groups.push((group, factor));
+        self
     }
 
     /// Epochs to train for.
@@ -104,10 +152,47 @@ where
         Self { max_steps, ..self }
     }
 
-    /// Divides the learning rate when the validation loss stalls.
-    pub fn plateau(self, plateau: Plateau) -> Self {
+    /// Ends training after that many epochs in a row without a lower validation loss.
+    pub fn patience(self, patience: Option<usize>) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Batches in a step of the optimiser; the gradient is their mean by sample, as of one large
+    /// batch. (Batch normalisation still sees each batch by itself.)
+    pub fn accumulation(self, batches: usize) -> Self {
         Self {
-            plateau: Some(plateau),
+            accumulation: batches,
+            ..self
+        }
+    }
+
+    /// Scales the gradients of a step down to this common L2 norm where it is larger.
+    pub fn clip_norm(self, largest: Option<f64>) -> Self {
+        Self {
+            clip_norm: largest,
+            ..self
+        }
+    }
+
+    /// Seeds the device's generator before each step, with epoch, step and rank.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Keeps snapshots to resume from.
+    pub fn snapshots(self, snapshots: Snapshots) -> Self {
+        Self {
+            snapshots: Some(snapshots),
+            ..self
+        }
+    }
+
+    /// Goes on from `snapshot`; from the start when it is `None`. Options and data have to be those
+    /// of the run that it is of: then the end is that of an unbroken run, to the last bit. Only the
+    /// number of epochs may be another.
+    pub fn resume(self, snapshot: Option<Snapshot>) -> Self {
+        Self {
+            resume: snapshot,
             ..self
         }
     }
@@ -123,11 +208,8 @@ where
     }
 
     /// A handle that asks the run to stop after the current step.
-    pub fn interrupter(self, interrupter: Interrupter) -> Self {
-        Self {
-            interrupter,
-            ..self
-        }
+    pub fn stop(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 
     /// What the progress counts, such as `images`.
@@ -139,8 +221,8 @@ where
     ///
     /// # Errors
     ///
-    /// If a loss is not finite, data cannot be read, another replica is lost, or `observer`
-    /// fails.
+    /// If a loss is not finite, data cannot be read, another replica is lost, a snapshot cannot be
+    /// written or is of another run, or `observer` fails.
     pub fn launch(
         self,
         model: M,
@@ -149,23 +231,49 @@ where
         validation: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
         observer: impl Observer<M> + 'static,
     ) -> Result<Trained<M>, TrainError> {
-        let learning_rate = SharedLearningRate::new(self.learning_rate);
+        let settings = json!({
+            "learning_rate": &self.learning_rate,
+            "groups": self.groups.iter().map(|(group, factor)| json!([group, factor])).collect::<Vec<_>>(),
+            "max_steps": self.max_steps,
+            "patience": self.patience,
+            "accumulation": self.accumulation,
+            "clip_norm": self.clip_norm,
+            "seed": self.seed,
+        });
+        if let Some(snapshot) = &self.resume {
+            let snapshots = self.snapshots.as_ref();
+            snapshots.map_or(Ok(()), |all| all.ensure_same(snapshot, &settings))?;
+        }
+        let shared_rate = SharedLearningRate::new(self.learning_rate.at(0));
+        let mut scheduler = ModuleLrScheduler::new(shared_rate.clone());
+        for (group, factor) in self.groups {
+            scheduler = scheduler.with_group(group, shared_rate.scaled(factor));
+        }
         let renderer = match self.replica.is_main() {
-            true => ProgressRenderer::new(self.unit),
+            true => ProgressRenderer::new(self.unit, self.clock.clone()),
             false => ProgressRenderer::silent(),
         };
         let mut training_loop = TrainingLoop::new(
             self.device.autodiff(),
-            learning_rate.clone(),
+            shared_rate,
             self.replica,
             Box::new(observer),
             self.clock,
         );
-        training_loop.plateau = self.plateau;
-        training_loop.max_steps = self.max_steps;
+        training_loop.options = LoopOptions {
+            learning_rate: self.learning_rate,
+            max_steps: self.max_steps,
+            patience: self.patience,
+            accumulation: Some(Accumulation::Mean(self.accumulation)),
+            clip_norm: self.clip_norm,
+            seed: self.seed,
+            snapshots: self.snapshots,
+            settings,
+        };
+        training_loop.resume = Mutex::new(self.resume);
         let outcome = training_loop.outcome();
 
-        let checkpoints = self.directory.join("checkpoints");
+        let heeded = self.stop.heed();
         let result = SupervisedTraining::new(&self.directory, training, validation)
             .num_epochs(self.epochs)
             .metric_train_numeric(LossMetric::new())
@@ -173,16 +281,11 @@ where
             // The observer writes what is kept; without a logger burn-train writes its own files.
             .with_metric_logger(InMemoryMetricLogger::new())
             .with_application_logger(None)
-            .with_interrupter(self.interrupter)
-            .with_checkpointing_strategy(KeepLastNCheckpoints::new(2))
-            .with_custom_checkpointers(
-                FileCheckpointer::new(&checkpoints, "model"),
-                FileCheckpointer::new(&checkpoints, "optimizer"),
-                FileCheckpointer::new(&checkpoints, "scheduler"),
-            )
+            .with_interrupter(self.stop.interrupter())
             .renderer(Box::new(renderer))
             .with_training_strategy(TrainingStrategy::Custom(Arc::new(training_loop)))
-            .launch(Learner::new(model.train(), optimizer, learning_rate));
+            .launch(Learner::new(model.train(), optimizer, scheduler));
+        drop(heeded);
 
         let outcome = std::mem::take(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(error) = outcome.error {
@@ -194,7 +297,13 @@ where
         Ok(Trained {
             model: result.model,
             epochs: outcome.epochs,
-            stopped: outcome.stopped,
+            steps: outcome.steps,
+            // Whoever asks while the last step is taken is heard as well.
+            ending: match self.stop.is_requested() {
+                true => Ending::Stopped,
+                false => outcome.ending,
+            },
+            snapshot: outcome.snapshot,
         })
     }
 }

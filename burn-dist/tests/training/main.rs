@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod net;
+mod options;
+mod resume;
 
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,13 +15,14 @@ use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::Device;
 use burn::train::logger::InMemoryMetricLogger;
 use burn::train::metric::LossMetric;
-use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
+use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
 use burn_dist::train::{
-    EpochClock, EpochSummary, LocalReplica, Observer, Plateau, Replica, ReplicaError,
-    SharedLearningRate, StepOutput, TrainError, Trained, Training, TrainingLoop,
+    Ending, EpochClock, EpochSummary, LearningRate, LocalReplica, Observer, Plateau, Replica,
+    ReplicaError, Schedule, SharedLearningRate, Snapshots, StepOutput, Stop, TrainError, Trained,
+    Training, TrainingLoop,
 };
 
-use net::{Batches, Net, Output, Row, loader, rows};
+use net::{Batches, Net, Output, Row, alone, loader, rows};
 
 /// Counts what the loop tells it.
 #[derive(Clone, Default)]
@@ -57,7 +61,9 @@ fn state(model: &Net) -> Vec<f32> {
 }
 
 fn training(folder: &tempfile::TempDir) -> Training<Net> {
-    Training::new(folder.path(), Device::flex(), 1e-2).epochs(3)
+    Training::new(folder.path(), Device::flex())
+        .learning_rate(1e-2)
+        .epochs(3)
 }
 
 fn launch(
@@ -78,6 +84,7 @@ fn launch(
 /// statistics to the last bit, without and with accumulation.
 #[test]
 fn equals_burn_trains_own_loop() {
+    let _alone = alone();
     for accumulation in [None, Some(3)] {
         let run = |strategy: Option<TrainingLoop<Net>>, rate: SharedLearningRate| {
             let folder = tempfile::tempdir().unwrap();
@@ -118,6 +125,7 @@ fn equals_burn_trains_own_loop() {
 
 #[test]
 fn every_epoch_is_summed_over_all_samples() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let notes = Notes::default();
     let clock = EpochClock::default();
@@ -139,12 +147,16 @@ fn every_epoch_is_summed_over_all_samples() {
         assert_eq!(epoch.best, epoch.validation_loss < best);
         best = best.min(epoch.validation_loss);
     }
-    assert!(folder.path().join("checkpoints/model-3.bpk").is_file());
+    assert_eq!((trained.steps, trained.ending), (21, Ending::Complete));
+    assert_eq!(trained.snapshot, None);
+    // Nobody asked for files.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 /// The validation loss of the last epoch is that of the model that comes back.
 #[test]
 fn validation_loss_is_the_models() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let trained = launch(training(&folder), Notes::default(), rows(50)).unwrap();
     let batch = Batches.batch(rows(20), &Device::flex());
@@ -156,6 +168,7 @@ fn validation_loss_is_the_models() {
 
 #[test]
 fn max_steps_end_training_in_the_middle_of_an_epoch() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let trained = launch(
         training(&folder).max_steps(Some(9)),
@@ -170,12 +183,14 @@ fn max_steps_end_training_in_the_middle_of_an_epoch() {
 
 #[test]
 fn a_stalled_validation_loss_divides_the_learning_rate() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     // An improvement has to be by all of the best value: every epoch after the first stalls.
     let mut plateau = Plateau::new(0.1, 0);
     plateau.threshold = 1.0;
     let trained = launch(
-        training(&folder).plateau(plateau),
+        training(&folder)
+            .learning_rate(LearningRate::new(1e-2).schedule(Schedule::Plateau(plateau))),
         Notes::default(),
         rows(50),
     )
@@ -191,6 +206,7 @@ fn a_stalled_validation_loss_divides_the_learning_rate() {
 
 #[test]
 fn a_loss_that_is_no_number_names_batch_and_samples() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let mut rows = rows(50);
     rows[12].values[4] = f32::NAN;
@@ -207,6 +223,7 @@ fn a_loss_that_is_no_number_names_batch_and_samples() {
 
 #[test]
 fn an_observer_that_fails_ends_the_run_with_its_reason() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let notes = Notes {
         fail_in_epoch: Some(2),
@@ -219,6 +236,7 @@ fn an_observer_that_fails_ends_the_run_with_its_reason() {
 
 #[test]
 fn no_data_is_an_error() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let error = launch(training(&folder), Notes::default(), Vec::new()).unwrap_err();
     assert!(
@@ -229,17 +247,14 @@ fn no_data_is_an_error() {
 
 #[test]
 fn a_stop_that_was_asked_for_ends_after_the_step() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let interrupter = Interrupter::new();
-    interrupter.stop(None);
+    let stop = Stop::new();
+    stop.request();
     let notes = Notes::default();
-    let trained = launch(
-        training(&folder).interrupter(interrupter),
-        notes.clone(),
-        rows(50),
-    );
+    let trained = launch(training(&folder).stop(stop), notes.clone(), rows(50));
     let trained = trained.unwrap();
-    assert!(trained.stopped);
+    assert_eq!((trained.ending, trained.steps), (Ending::Stopped, 1));
     assert!(trained.epochs.is_empty());
     assert_eq!(notes.validated.load(Ordering::Relaxed), 0);
 }
@@ -278,23 +293,26 @@ impl Replica<Net> for Pair {
 
 #[test]
 fn a_replica_takes_part_in_every_step() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let pair = Arc::new(Pair::default());
     let notes = Notes::default();
     let trained = launch(
-        training(&folder).replica(pair.clone()),
+        training(&folder)
+            .replica(pair.clone())
+            .snapshots(Snapshots::new(folder.path())),
         notes.clone(),
         rows(50),
     );
     let trained = trained.unwrap();
-    assert!(trained.stopped);
+    assert_eq!(trained.ending, Ending::Stopped);
     assert_eq!(pair.gates.load(Ordering::Relaxed), 9);
     assert_eq!(pair.reductions.load(Ordering::Relaxed), 9);
     assert_eq!(trained.epochs.len(), 1);
     assert_eq!(trained.epochs[0].samples, 100);
     // Only the main replica writes.
     assert!(notes.epochs.lock().unwrap().is_empty());
-    assert!(!folder.path().join("checkpoints/model-1.bpk").exists());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 struct LostPeer;
@@ -310,6 +328,7 @@ impl Replica<Net> for LostPeer {
 
 #[test]
 fn a_lost_replica_ends_the_run_and_is_named() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let result = launch(
         training(&folder).replica(Arc::new(LostPeer)),

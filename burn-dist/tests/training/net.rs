@@ -1,11 +1,11 @@
-//! A model of two linear layers, its rows of data and the loader of them.
+//! A model of two linear layers, its rows of data and the loaders of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder, batcher::Batcher};
 use burn::data::dataset::InMemDataset;
 use burn::module::Module;
-use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, ExecutionError, Tensor, activation::relu};
 use burn::train::metric::{Adaptor, ItemLazy, LossInput};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
@@ -15,6 +15,7 @@ use burn_dist::train::StepOutput;
 pub struct Net {
     pub first: Linear,
     pub norm: BatchNorm,
+    pub dropout: Dropout,
     pub second: Linear,
 }
 
@@ -33,16 +34,28 @@ pub struct Output {
 
 impl Net {
     pub fn new(device: &Device) -> Self {
+        Self::with_dropout(0.0, device)
+    }
+
+    pub fn with_dropout(probability: f64, device: &Device) -> Self {
         device.seed(11);
-        Self {
+        let net = Self {
             first: LinearConfig::new(4, 16).init(device),
             norm: BatchNormConfig::new(16).init(device),
+            dropout: DropoutConfig::new(probability).init(),
             second: LinearConfig::new(16, 1).init(device),
+        };
+        // Burn draws weights at their first use, and tests use them in different orders.
+        for layer in [&net.first, &net.second] {
+            layer.weight.val();
+            layer.bias.as_ref().map(|bias| bias.val());
         }
+        net
     }
 
     pub fn run(&self, rows: Rows) -> Output {
         let hidden = relu(self.norm.forward(self.first.forward(rows.inputs)));
+        let hidden = self.dropout.forward(hidden);
         let error = self.second.forward(hidden) - rows.targets;
         Output {
             loss: error.powi_scalar(2).mean(),
@@ -129,7 +142,22 @@ pub fn rows(count: usize) -> Vec<Row> {
 }
 
 pub fn loader(rows: Vec<Row>) -> Arc<dyn DataLoader<Rows>> {
-    DataLoaderBuilder::new(Batches)
-        .batch_size(8)
-        .build(InMemDataset::new(rows))
+    loader_of(rows, 8, None)
+}
+
+/// Burn's own loader; shuffled anew in each epoch if there is a seed.
+pub fn loader_of(rows: Vec<Row>, batch: usize, seed: Option<u64>) -> Arc<dyn DataLoader<Rows>> {
+    let builder = DataLoaderBuilder::new(Batches).batch_size(batch);
+    let builder = match seed {
+        Some(seed) => builder.shuffle(seed),
+        None => builder,
+    };
+    builder.build(InMemDataset::new(rows))
+}
+
+/// Flex has one generator for the whole process: a test that trains beside another would draw the
+/// other's numbers.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
 }

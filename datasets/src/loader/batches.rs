@@ -22,6 +22,9 @@ pub struct ImageBatch {
     pub pixels: Vec<u8>,
     /// Width and height in pixels.
     pub size: usize,
+    /// Images of the order up to the end of this batch, with those that were left out: where to go
+    /// on behind it.
+    pub end: usize,
 }
 
 /// What loading has taken so far.
@@ -165,6 +168,7 @@ mod tests {
                 indices: vec![3, 4],
                 pixels: vec![0; 2],
                 size: 1,
+                end: 2,
             };
             sender.send(Ok(batch)).unwrap();
             panic!("index out of bounds");

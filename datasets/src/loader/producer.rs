@@ -33,8 +33,10 @@ pub(super) struct Producer {
 impl Producer {
     /// Sends batch after batch until the order ends, an image fails or the consumer is gone.
     pub(super) fn run(&self, batches: &Sender) {
+        let mut end = 0;
         for indices in self.order.chunks(self.loader.config.batch_size) {
-            let batch = self.batch(indices);
+            end += indices.len();
+            let batch = self.batch(indices, end);
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -48,7 +50,7 @@ impl Producer {
         }
     }
 
-    fn batch(&self, indices: &[usize]) -> Result<ImageBatch, LoadError> {
+    fn batch(&self, indices: &[usize], end: usize) -> Result<ImageBatch, LoadError> {
         let size = self.loader.config.image_size;
         let length = size * size;
         let mut pixels = vec![0; indices.len() * length];
@@ -64,6 +66,7 @@ impl Producer {
             indices: Vec::with_capacity(indices.len()),
             pixels,
             size,
+            end,
         };
         for (position, &index) in indices.iter().enumerate() {
             if kept[position] {

@@ -20,30 +20,45 @@ use burn::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 /// assert_eq!(scheduler.step(), 1e-4);
 /// ```
 #[derive(Clone, Debug)]
-pub struct SharedLearningRate(Arc<AtomicU64>);
+pub struct SharedLearningRate {
+    value: Arc<AtomicU64>,
+    /// What this handle makes of the value as a scheduler.
+    factor: f64,
+}
 
 const KEY: &str = "learning_rate";
 
 impl SharedLearningRate {
     /// Starts at `learning_rate`.
     pub fn new(learning_rate: f64) -> Self {
-        Self(Arc::new(AtomicU64::new(learning_rate.to_bits())))
+        Self {
+            value: Arc::new(AtomicU64::new(learning_rate.to_bits())),
+            factor: 1.0,
+        }
+    }
+
+    /// A clone that, as a scheduler, answers with `factor` times the value.
+    pub(super) fn scaled(&self, factor: f64) -> Self {
+        Self {
+            value: self.value.clone(),
+            factor,
+        }
     }
 
     /// The current value.
     pub fn get(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
+        f64::from_bits(self.value.load(Ordering::Relaxed))
     }
 
     /// Sets it for the next step, for all clones.
     pub fn set(&self, learning_rate: f64) {
-        self.0.store(learning_rate.to_bits(), Ordering::Relaxed);
+        self.value.store(learning_rate.to_bits(), Ordering::Relaxed);
     }
 }
 
 impl LrScheduler for SharedLearningRate {
     fn step(&mut self) -> f64 {
-        self.get()
+        self.factor * self.get()
     }
 
     fn to_record(&self) -> LrSchedulerRecord {

@@ -1,0 +1,91 @@
+//! Where a run keeps its snapshots, and whether it may go on from one.
+
+use std::num::NonZeroUsize;
+
+use burn_dist::progress::write_line;
+use burn_dist::train::{Snapshot, Snapshots, TrainError};
+use chest_datasets::Split;
+use serde_json::Value;
+
+use super::{RunData, RunError, SplitName, TrainConfig, output};
+
+/// What has to be the same for a run to go on with: everything that decides it but where files
+/// lie (what they hold is compared by the split) and how long it is to be.
+pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
+    let failed = |error| RunError::file(config.output.join(output::CONFIG), error);
+    let mut value = serde_json::to_value(config).map_err(failed)?;
+    if let Some(entries) = value.as_object_mut() {
+        for name in [
+            "output",
+            "cache",
+            "weights",
+            "epochs",
+            "threads",
+            "checkpoint_steps",
+            "keep_checkpoints",
+        ] {
+            entries.remove(name);
+        }
+        let data = match config.data {
+            Some(_) => "given",
+            None => "phantom",
+        };
+        entries.insert("data".to_string(), data.into());
+        if let SplitName::File(_) = config.split {
+            entries.insert("split".to_string(), "a file".into());
+        }
+    }
+    Ok(value)
+}
+
+/// Where a run with `config` keeps its snapshots.
+pub(super) fn snapshots(config: &TrainConfig) -> Result<Snapshots, RunError> {
+    let keep = NonZeroUsize::new(config.keep_checkpoints).unwrap_or(NonZeroUsize::MIN);
+    Ok(Snapshots::new(config.output.join(output::CHECKPOINTS))
+        .every(config.checkpoint_steps.and_then(NonZeroUsize::new))
+        .keep(keep)
+        .configuration(fingerprint(config)?))
+}
+
+/// The snapshot that a run with `config` goes on from, if there is one.
+pub(super) fn newest(
+    config: &TrainConfig,
+    snapshots: &Snapshots,
+) -> Result<Option<Snapshot>, RunError> {
+    let Some(snapshot) = snapshots.newest().map_err(TrainError::from)? else {
+        write_line(&format!(
+            "there is no snapshot in {} yet: beginning from the start",
+            config.output.display()
+        ));
+        return Ok(None);
+    };
+    snapshots.check(&snapshot).map_err(TrainError::from)?;
+    if snapshot.epoch() > config.epochs {
+        return Err(RunError::Option {
+            option: "--epochs",
+            reason: format!(
+                "{}, but the run in {} is in epoch {} already",
+                config.epochs,
+                config.output.display(),
+                snapshot.epoch()
+            ),
+        });
+    }
+    Ok(Some(snapshot))
+}
+
+/// Refuses to go on with other images, or with the same on other sides.
+pub(super) fn ensure_same_split(config: &TrainConfig, data: &RunData) -> Result<(), RunError> {
+    let path = config.output.join(output::SPLIT);
+    let began = Split::from_csv(&path, data.dataset())?;
+    match began == *data.split() {
+        true => Ok(()),
+        false => Err(RunError::file(
+            &path,
+            format!(
+                "the run began with this split, which is not that of {} now: restore the tables, or begin a new run",
+                data.dataset().tables()
+            ),
+        )),
+    }
+}
