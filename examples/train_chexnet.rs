@@ -138,7 +138,7 @@ struct Options {
     keep_checkpoints: Option<usize>,
     /// Go on with the run in this folder, with its options; or, with auto, with the run in --output
     /// if there is one, which is for scripts that run the same command again
-    #[arg(long, value_name = "DIR|auto", conflicts_with = "config")]
+    #[arg(long, value_name = "DIR|auto")]
     resume: Option<PathBuf>,
     /// Train once for each of these seeds and report mean and deviation
     #[arg(
@@ -161,6 +161,13 @@ impl Options {
 
     fn config(self) -> Result<TrainConfig, RunError> {
         let resumed = self.resumed().cloned();
+        if resumed.is_some() && self.config.is_some() {
+            return Err(RunError::Option {
+                option: "--config",
+                reason: "a run that is resumed has a configuration of its own: leave it out"
+                    .to_string(),
+            });
+        }
         let base = match (&resumed, &self.config) {
             (Some(folder), _) => TrainConfig::of_run(folder, self.data)?,
             (None, Some(path)) => TrainConfig::read(path, self.data)?,

@@ -59,11 +59,12 @@ fn wrong_options(error: &clap::Error) -> ExitCode {
             }
         };
     }
-    // clap adds usage and tips on further lines.
-    let first = text.lines().next().unwrap_or_default();
+    // clap lists what is missing on lines of their own, then adds usage and tips behind a blank one.
+    let lines = text.lines().take_while(|line| !line.trim().is_empty());
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     complain(&format!(
         "{} (--help shows all options)",
-        first.trim_start_matches("error: ")
+        words.join(" ").trim_start_matches("error: ")
     ));
     ExitCode::from(2)
 }

@@ -11,11 +11,14 @@
 //! | [`loss`] | | binary cross-entropy on logits, weighted and masked |
 //! | [`metrics`] | | AUROC with confidence intervals, on plain slices |
 //! | [`Preprocessing`] | | how 8-bit grey pixels become the model's input |
+//! | [`Predictions`] | | probabilities keyed by image |
 //! | `weights` | `weights` | safetensors with torchvision's key names, and their metadata |
+//! | `heat_map` | `predict` | a class activation map in colour over the radiograph |
+//! | `predict` | `predict` | image files in, probabilities and heat maps out |
 //! | `train` | `train` | a training run: data, loop, results, figures |
 //!
 //! Features: `flex` (default) is Burn's CPU backend; `weights` (default) reads and writes
-//! weights; `train` adds the data sets, the training loop, CSV and plots, which a program that
+//! weights; `predict` adds image files, CSV and heat maps; `train` adds the data sets, the training loop, CSV and plots, which a program that
 //! only embeds the model does not need.
 //!
 //! ```
@@ -35,10 +38,15 @@
 //! ```
 
 pub mod explain;
+#[cfg(feature = "predict")]
+pub mod heat_map;
 pub mod loss;
 pub mod metrics;
 pub mod model;
 pub mod norm;
+#[cfg(feature = "predict")]
+pub mod predict;
+mod predictions;
 mod preprocessing;
 #[cfg(feature = "train")]
 pub mod train;
@@ -47,4 +55,5 @@ pub mod weights;
 #[cfg(feature = "weights")]
 mod written;
 
+pub use predictions::{DeviceError, Prediction, Predictions};
 pub use preprocessing::{Preprocessing, PreprocessingError, Resize};

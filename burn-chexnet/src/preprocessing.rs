@@ -121,6 +121,21 @@ impl Preprocessing {
         sound.then_some(()).ok_or(PreprocessingError::Statistics)
     }
 
+    /// The pixels of an original at the size of the input, `[size, size]`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be resized.
+    #[cfg(feature = "predict")]
+    pub fn resized(
+        &self,
+        original: &chest_datasets::GrayImage,
+    ) -> Result<Vec<u8>, chest_datasets::ImageError> {
+        match self.resize {
+            Resize::Whole => original.resize(self.image_size),
+        }
+    }
+
     /// The input, `[batch, channels, size, size]`, of `pixels`, `[batch, size, size]` row by row.
     ///
     /// # Errors

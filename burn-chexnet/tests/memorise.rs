@@ -10,7 +10,9 @@ use burn::tensor::Device;
 use burn_chexnet::Preprocessing;
 use burn_chexnet::loss::{BinaryCrossEntropy, Reduction};
 use burn_chexnet::model::DenseNetConfig;
-use burn_chexnet::train::{ClassifierOutput, Order, Predictions, SupervisedClassifier, XrayLoader};
+use burn_chexnet::train::{
+    ClassifierOutput, Order, SupervisedClassifier, XrayLoader, predictions_of,
+};
 use burn_dist::optimizer::Adam;
 use burn_dist::train::{EpochClock, EpochSummary, Observer, Training};
 use chest_datasets::{Augmentation, ChestXray14, ImageSource, Loader, LoaderConfig};
@@ -83,7 +85,7 @@ fn sixty_four_xrays_are_memorised() {
         )
         .unwrap();
 
-    let predictions = Predictions::of(
+    let predictions = predictions_of(
         &trained.model.network,
         &with_order(Order::Fixed),
         "memorised",

@@ -297,3 +297,123 @@ fn loss_that_is_no_number() {
     ]);
     names(&error, &["loss is", "epoch", "batch", ".png"]);
 }
+
+#[test]
+fn a_run_of_other_options_is_not_resumed_and_they_are_named() {
+    let case = Case::new();
+    let run = case.folder.path().join("run");
+    let done = example()
+        .args(["--image-size", "32", "--max-steps", "1", "--data"])
+        .arg(case.data())
+        .arg("--output")
+        .arg(&run)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let error = case.fails(&["--resume", "auto", "--lr", "0.5", "--optimizer", "sgd"]);
+    names(
+        &error,
+        &[
+            "step-1",
+            "another learning_rate (0.001 there, 0.5 here)",
+            "another optimizer (\"adam\" there, \"sgd\" here)",
+        ],
+    );
+    // The data may lie elsewhere, but has to be the same.
+    edit(&case.data().join("test_list.txt"), |names| {
+        names
+            .lines()
+            .skip(1)
+            .map(|name| format!("{name}\n"))
+            .collect()
+    });
+    let error = case.fails(&["--resume", "auto"]);
+    names(&error, &["split.csv", "the run began with this split"]);
+}
+
+#[test]
+fn nothing_to_resume() {
+    let case = Case::new();
+    let missing = case.folder.path().join("missing");
+    let refused = |options: &[&str]| {
+        let done = example().args(options).output().unwrap();
+        assert!(!done.status.success());
+        let error = text(&done.stderr);
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    };
+    let missing = missing.to_str().unwrap();
+    names(
+        &refused(&["--resume", missing]),
+        &["missing: there is no run here to resume", "config.json"],
+    );
+    names(
+        &refused(&["--resume", missing, "--config", "config.json"]),
+        &["--config: a run that is resumed has a configuration of its own"],
+    );
+    fs::write(case.folder.path().join("config.json"), "{}").unwrap();
+    let folder = case.folder.path().to_str().unwrap();
+    names(
+        &refused(&["--resume", folder, "--output", "other"]),
+        &["--output: a run that is resumed goes on in its own folder"],
+    );
+}
+
+#[test]
+fn weights_of_another_network_or_none_at_all() {
+    let case = Case::new();
+    let run = case.folder.path().join("resnet");
+    let done = example()
+        .args([
+            "--image-size",
+            "32",
+            "--max-steps",
+            "1",
+            "--model",
+            "resnet50",
+        ])
+        .arg("--data")
+        .arg(case.data())
+        .arg("--output")
+        .arg(&run)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let weights = run.join("best.safetensors");
+    let path = weights.to_str().unwrap();
+    names(
+        &case.fails(&["--weights", path]),
+        &[
+            "--weights: ",
+            "resnet50 with 3 channels, not of densenet121",
+            "--model resnet50",
+        ],
+    );
+    names(
+        &case.fails(&["--weights", "missing.safetensors"]),
+        &["cannot read weights missing.safetensors", "No such file"],
+    );
+    names(
+        &case.fails(&["--weights", case.table().to_str().unwrap()]),
+        &["is no safetensors file"],
+    );
+}
+
+#[test]
+fn schedules_and_optimisers_that_make_no_sense() {
+    let case = Case::new();
+    for (options, parts) in [
+        (
+            ["--optimizer", "rmsprop"],
+            ["optimizer `rmsprop`", "expected adam, adamw or sgd"],
+        ),
+        (
+            ["--schedule", "step,factor=2"],
+            ["schedule `step,factor=2`", "factor is `2`"],
+        ),
+        (["--warm-up", "99"], ["--warm-up: 99", "from 0 to 10"]),
+        (["--seeds", "1,1"], ["--seeds: ", "1 is given twice"]),
+    ] {
+        names(&case.fails(&options), &parts);
+    }
+}

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod data_options;
+mod disk;
 mod pictures;
 mod resume;
 mod runs;

@@ -24,7 +24,11 @@ use crate::model::Classifier;
 /// assert_eq!(maps.dims(), [1, 14, 3, 2]);
 /// ```
 pub fn class_activation_maps<C: Classifier>(model: &C, images: Tensor<4>) -> Tensor<4> {
-    let features = model.features(images);
+    maps_of_features(model, model.features(images))
+}
+
+/// As [`class_activation_maps`], of a feature map that is there already.
+pub fn maps_of_features<C: Classifier>(model: &C, features: Tensor<4>) -> Tensor<4> {
     let [batch, channels, height, width] = features.dims();
     let weights = model.classifier_weights();
     let outputs = weights.dims()[0];

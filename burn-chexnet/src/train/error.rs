@@ -11,6 +11,8 @@ use chest_datasets::{
 use super::figures::FigureError;
 use crate::PreprocessingError;
 use crate::metrics::MetricError;
+use crate::predict::PredictError;
+use crate::predictions::DeviceError;
 use crate::weights::WeightsError;
 
 /// Why a run ends early.
@@ -111,8 +113,11 @@ pub enum RunError {
     #[error(transparent)]
     Figure(#[from] FigureError),
     /// The device failed.
-    #[error("the device failed: {0}")]
-    Device(String),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Heat maps of cases.
+    #[error(transparent)]
+    Predict(#[from] PredictError),
 }
 
 impl RunError {

@@ -12,9 +12,10 @@
 //! | `step` | [`SupervisedClassifier`]: forward, loss and backward of any [`Classifier`] |
 //! | `recorder` | what an epoch leaves behind: `metrics.csv`, `best` and `last` weights |
 //! | `output` | the output folder: names, and making room for a new run |
-//! | `predictions` | [`Predictions`]: probabilities keyed by image |
+//! | `test_side` | predictions of one side of the split |
 //! | `results` | [`Results`]: `results.json` and the table |
 //! | `figures` | curves and ROC as SVG |
+//! | `cases` | heat maps of the best and worst test images |
 //! | `run` | [`run()`]: all of it in order |
 //! | `resume` | which snapshot a run may go on from |
 //! | `outcome` | [`Outcome`]: finished, or stopped on the way |
@@ -26,6 +27,7 @@
 
 mod batches;
 mod cache;
+mod cases;
 mod config;
 mod data;
 mod device_name;
@@ -33,7 +35,6 @@ mod error;
 pub mod figures;
 mod outcome;
 mod output;
-mod predictions;
 mod recipe;
 mod recorder;
 mod results;
@@ -43,6 +44,7 @@ mod seeds;
 mod split_name;
 mod step;
 mod tables;
+mod test_side;
 
 pub use batches::{Order, XrayBatch, XrayLoader};
 pub use config::TrainConfig;
@@ -50,7 +52,6 @@ pub use data::RunData;
 pub use device_name::DeviceName;
 pub use error::RunError;
 pub use outcome::{Outcome, Stopped};
-pub use predictions::{Prediction, Predictions};
 pub use recipe::{OptimizerChoice, ScheduleChoice};
 pub use recorder::Recorder;
 pub use results::{LabelResult, Results};
@@ -58,3 +59,4 @@ pub use run::{RunControl, check_split, run};
 pub use seeds::{SeedResults, Spread, run_seeds};
 pub use split_name::SplitName;
 pub use step::{ClassifierOutput, SupervisedClassifier};
+pub use test_side::predictions_of;

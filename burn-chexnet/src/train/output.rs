@@ -7,6 +7,7 @@ use burn_dist::progress::write_line;
 use burn_dist::train::{Snapshots, TrainError};
 
 use super::RunError;
+use super::cases::is_case;
 
 pub(super) const BEST: &str = "best.safetensors";
 pub(super) const LAST: &str = "last.safetensors";
@@ -16,6 +17,8 @@ pub(super) const SPLIT: &str = "split.csv";
 pub(super) const RESULTS: &str = "results.json";
 pub(super) const CURVES: &str = "figures/curves.svg";
 pub(super) const ROC: &str = "figures/roc.svg";
+/// Heat maps of test images.
+pub(super) const CASES: &str = "figures/cases";
 /// The synthetic data set, where no other is named. It stays: the next run may want the same.
 pub(super) const PHANTOM: &str = "phantom";
 /// burn-dist's snapshots.
@@ -31,7 +34,7 @@ pub(super) fn create(output: &Path) -> Result<(), RunError> {
 
 /// Makes the folders in it.
 pub(super) fn create_folders(output: &Path) -> Result<(), RunError> {
-    for folder in [CHECKPOINTS, "figures"] {
+    for folder in [CHECKPOINTS, CASES] {
         create(&output.join(folder)).map_err(|error| match error {
             RunError::Output { reason, .. } => RunError::Output {
                 path: output.to_path_buf(),
@@ -50,7 +53,14 @@ pub(super) fn remove_earlier_run(output: &Path) -> Result<(), RunError> {
         write_line(&format!("replacing the run in {}", output.display()));
     }
     let files = [BEST, LAST, METRICS, CONFIG, SPLIT, RESULTS, CURVES, ROC];
-    for file in files.map(|name| output.join(name)) {
+    let cases = std::fs::read_dir(output.join(CASES)).into_iter().flatten();
+    let cases = cases
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(is_case)
+        });
+    for file in files.map(|name| output.join(name)).into_iter().chain(cases) {
         match std::fs::remove_file(&file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(RunError::file(
@@ -85,10 +95,16 @@ mod tests {
             BEST,
             RESULTS,
             ROC,
+            "figures/cases/Mass-missed.png",
             "checkpoints/step-12/model.bpk",
             "checkpoints/step-13.tmp/model.bpk",
         ];
-        let others = ["notes.txt", "figures/paper.pdf", "checkpoints/step-one"];
+        let others = [
+            "notes.txt",
+            "figures/paper.pdf",
+            "figures/cases/paper.png",
+            "checkpoints/step-one",
+        ];
         for name in own.iter().chain(&others) {
             fs::write(output.join(name), "").unwrap();
         }

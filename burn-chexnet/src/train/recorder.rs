@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::figures::EpochPoint;
 use super::output::{BEST, LAST, METRICS};
-use super::{ClassifierOutput, Predictions, RunError, SupervisedClassifier, XrayLoader};
+use super::{ClassifierOutput, RunError, SupervisedClassifier, XrayLoader};
 use crate::model::Classifier;
+use crate::predictions::Predictions;
 use crate::weights::{self, Metadata};
 use crate::written::write_whole;
 

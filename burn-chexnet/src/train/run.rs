@@ -12,15 +12,17 @@ use burn_dist::train::{
 use chest_datasets::{BadImage, ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
 use super::cache::open_cache;
+use super::cases;
 use super::figures::EpochPoint;
 use super::output;
 use super::recipe::{backbone, start_from};
 use super::results::{SideCounts, by_name};
 use super::resume::{ensure_same_split, newest, snapshots};
 use super::tables::write_phantom;
+use super::test_side::{predictions_of, roc_curves};
 use super::{
-    Order, Outcome, Predictions, Recorder, Results, RunData, RunError, Stopped,
-    SupervisedClassifier, TrainConfig, XrayLoader, figures,
+    Order, Outcome, Recorder, Results, RunData, RunError, Stopped, SupervisedClassifier,
+    TrainConfig, XrayLoader, figures,
 };
 use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
@@ -219,7 +221,7 @@ impl Run<'_> {
         let mut network = trained.model.network;
         weights::load(&mut network, config.output.join(output::BEST))?;
         let test = self.loader(Side::Test, Order::Fixed)?;
-        let predictions = Predictions::of(&network, &test, "test")?;
+        let predictions = predictions_of(&network, &test, "test")?;
         if let Some(lost) = all_skipped("test", &test) {
             return Err(lost);
         }
@@ -230,7 +232,16 @@ impl Run<'_> {
         figures::curves(&config.output.join(output::CURVES), &points)?;
         figures::roc(
             &config.output.join(output::ROC),
-            &predictions.roc_curves(&evaluation)?,
+            &roc_curves(&predictions, &evaluation)?,
+        )?;
+        cases::draw(
+            &network,
+            &predictions,
+            &self.source,
+            self.data.split().test(),
+            &self.preprocessing,
+            &self.device,
+            &config.output.join(output::CASES),
         )?;
 
         let (samples, seconds) = trained.epochs.iter().fold((0, 0.0), |(n, s), epoch| {

@@ -66,6 +66,9 @@ pub fn run_seeds(
     if seeds.is_empty() {
         return Err(option("give at least one".to_string()));
     }
+    if let Some(twice) = (1..seeds.len()).find(|&at| seeds[..at].contains(&seeds[at])) {
+        return Err(option(format!("{} is given twice", seeds[twice])));
+    }
     let mut results = BTreeMap::new();
     for &seed in seeds {
         let config = TrainConfig {
@@ -87,9 +90,7 @@ pub fn run_seeds(
                 }
             }
         };
-        if results.insert(seed, result).is_some() {
-            return Err(option(format!("{seed} is given twice")));
-        }
+        results.insert(seed, result);
     }
     let all = SeedResults::of(&results);
     all.write(&config.output.join("seeds.json"))?;

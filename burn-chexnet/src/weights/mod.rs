@@ -4,6 +4,7 @@
 //! a network that silently stays random. May not know data or training.
 
 mod metadata;
+mod network;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,6 +22,7 @@ use crate::model::Classifier;
 use crate::written::write_whole;
 
 pub use metadata::{Metadata, SplitOrigin};
+pub use network::Network;
 
 /// Why weights cannot be read or written.
 #[derive(Debug, thiserror::Error)]
