@@ -76,10 +76,10 @@ fn complain(error: &str) {
 }
 
 /// Ends a program that was asked to stop: `text` and what to do next on standard error, and the exit
-/// code that the signal has, 1 if it was none.
+/// code that the signal has; that of Ctrl-C if it was asked in another way, as by a key.
 pub fn stopped(text: impl Display, hint: &str, exit_code: Option<u8>) -> ExitCode {
     let _ = writeln!(io::stderr(), "{text}\n{hint}");
-    ExitCode::from(exit_code.unwrap_or(1))
+    ExitCode::from(exit_code.unwrap_or(130))
 }
 
 /// A command line that starts this program with `options`, as one types it.

@@ -4,6 +4,7 @@
 mod bad_input;
 mod data_options;
 mod disk;
+mod fine_tuning;
 mod pictures;
 mod resume;
 mod runs;

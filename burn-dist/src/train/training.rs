@@ -10,6 +10,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use burn::train::logger::InMemoryMetricLogger;
 use burn::train::metric::{Adaptor, LossInput, LossMetric};
+use burn::train::renderer::MetricsRenderer;
 use burn::train::{
     InferenceStep, Learner, LearnerModel, SupervisedTraining, TrainStep, TrainingStrategy,
 };
@@ -249,9 +250,9 @@ where
         for (group, factor) in self.groups {
             scheduler = scheduler.with_group(group, shared_rate.scaled(factor));
         }
-        let renderer = match self.replica.is_main() {
-            true => ProgressRenderer::new(self.unit, self.clock.clone()),
-            false => ProgressRenderer::silent(),
+        let renderer: Box<dyn MetricsRenderer> = match self.replica.is_main() {
+            true => renderer(self.unit, &self.clock, &self.stop),
+            false => Box::new(ProgressRenderer::silent()),
         };
         let mut training_loop = TrainingLoop::new(
             self.device.autodiff(),
@@ -282,7 +283,7 @@ where
             .with_metric_logger(InMemoryMetricLogger::new())
             .with_application_logger(None)
             .with_interrupter(self.stop.interrupter())
-            .renderer(Box::new(renderer))
+            .renderer(renderer)
             .with_training_strategy(TrainingStrategy::Custom(Arc::new(training_loop)))
             .launch(Learner::new(model.train(), optimizer, scheduler));
         drop(heeded);
@@ -306,4 +307,17 @@ where
             snapshot: outcome.snapshot,
         })
     }
+}
+
+/// What shows how training goes: with the feature `tui` burn-train's dashboard, where there is a terminal
+/// for it.
+fn renderer(unit: &'static str, clock: &EpochClock, stop: &Stop) -> Box<dyn MetricsRenderer> {
+    #[cfg(feature = "tui")]
+    if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+        use burn::train::renderer::tui::TuiMetricsRendererWrapper;
+        return Box::new(TuiMetricsRendererWrapper::new(stop.interrupter(), None));
+    }
+    #[cfg(not(feature = "tui"))]
+    let _ = stop;
+    Box::new(ProgressRenderer::new(unit, clock.clone()))
 }
