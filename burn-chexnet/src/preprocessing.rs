@@ -50,6 +50,13 @@ pub enum Resize {
     /// grey, as torchvision's `Resize((size, size))` of a Pillow image.
     #[default]
     Whole,
+    /// The shorter side to `short_side`, then the square in the centre: torchvision's
+    /// `Resize(short_side)` and `CenterCrop(image_size)`, as many published CheXNets were trained
+    /// (256, then 224).
+    CentreCrop {
+        /// Length of the shorter side before the crop, pixels.
+        short_side: usize,
+    },
 }
 
 /// Why pixels cannot become an input.
@@ -61,6 +68,14 @@ pub enum PreprocessingError {
     /// Neither grey nor three channels.
     #[error("{0} input channels: give 1 or 3")]
     Channels(usize),
+    /// The crop is larger than what it is cut out of.
+    #[error("a crop of {size} pixels out of a shorter side of {short_side}: give at least {size}")]
+    Crop {
+        /// The shorter side.
+        short_side: usize,
+        /// Height and width of the crop.
+        size: usize,
+    },
     /// Mean and deviation differ in length, or a deviation is not positive.
     #[error("mean and deviation must be finite, one each per channel, with positive deviations")]
     Statistics,
@@ -106,11 +121,19 @@ impl Preprocessing {
     ///
     /// # Errors
     ///
-    /// If the size is not from 32 to 4096, the channels are neither 1 nor 3, or the statistics are not
+    /// If the size is not from 32 to 4096, the crop larger than its image, the channels are neither 1 nor 3, or the statistics are not
     /// finite with positive deviations.
     pub fn check(&self) -> Result<(), PreprocessingError> {
         if !SIZES.contains(&self.image_size) {
             return Err(PreprocessingError::ImageSize(self.image_size));
+        }
+        if let Resize::CentreCrop { short_side } = self.resize
+            && short_side < self.image_size
+        {
+            return Err(PreprocessingError::Crop {
+                short_side,
+                size: self.image_size,
+            });
         }
         if self.mean.len() != 1 && self.mean.len() != 3 {
             return Err(PreprocessingError::Channels(self.mean.len()));
@@ -133,6 +156,9 @@ impl Preprocessing {
     ) -> Result<Vec<u8>, chest_datasets::ImageError> {
         match self.resize {
             Resize::Whole => original.resize(self.image_size),
+            Resize::CentreCrop { short_side } => {
+                original.resize_and_crop(short_side, self.image_size)
+            }
         }
     }
 
@@ -216,6 +242,14 @@ mod tests {
             error.to_string(),
             "1000 pixels are no whole number of 32×32 images"
         );
+        let broken = Preprocessing {
+            resize: Resize::CentreCrop { short_side: 31 },
+            ..preprocessing.clone()
+        };
+        assert!(matches!(
+            broken.check(),
+            Err(PreprocessingError::Crop { .. })
+        ));
         let broken = Preprocessing {
             deviation: vec![0.0],
             ..preprocessing

@@ -16,7 +16,7 @@
 //! | [`split`] | [`Split`]: train, validation and test by patient, and the check for leaks |
 //! | [`order`] | [`epoch_order`]: the shuffled order of an epoch |
 //! | [`phantom`] | [`PhantomConfig`]: a synthetic data set, so that everything runs with no download |
-//! | [`image`] | [`GrayImage`]: PNG, JPEG and (feature `dicom`) DICOM to grey, resized |
+//! | [`image`] | [`GrayImage`]: PNG, JPEG and (feature `dicom`) DICOM to grey, resized or resized and cropped; [`CropRegion`]: what a crop shows |
 //! | [`image_index`] | [`ImageIndex`]: the image files below a folder |
 //! | [`source`] | [`ImageSource`]: where the images of a data set lie |
 //! | [`augmentation`] | [`Augmentation`]: random flips and small changes by seed, epoch and image |
@@ -75,7 +75,7 @@ pub use bad_image::{BadImage, OnBadImage};
 pub use cache::{CacheError, CacheOutcome, CacheProgress, PackedCache};
 pub use chexpert::CheXpert;
 pub use dataset::Dataset;
-pub use image::{GrayImage, ImageError, Pixels};
+pub use image::{CropRegion, GrayImage, ImageError, Pixels};
 pub use image_index::{ImageIndex, ImageIndexError};
 pub use label_policy::{LabelPolicies, LabelPolicy, LabelPolicyError, LabelRule, PolicyReport};
 pub use labels::{LabelError, LabelSet};

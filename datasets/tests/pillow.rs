@@ -1,4 +1,5 @@
-//! Resized images against Pillow's: the same grey and the same anti-aliased bilinear filter.
+//! Resized and cropped images against Pillow's: the same grey, the same anti-aliased bilinear filter
+//! and the same centre.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod real_data;
@@ -78,8 +79,9 @@ fn originals_are_resized_as_pillow_does() {
     }
 }
 
-/// Every pixel of `images` at `size`, by Pillow; `None` where Python has no Pillow.
-fn pillow(images: &[PathBuf], size: usize) -> Option<Vec<u8>> {
+/// Every pixel that the reference makes of `images` with `arguments`, by Pillow; `None` where Python
+/// has no Pillow.
+fn pillow(arguments: &[&str], images: &[PathBuf]) -> Option<Vec<u8>> {
     let found = Command::new("python3")
         .args(["-c", "import PIL, numpy"])
         .output();
@@ -88,11 +90,8 @@ fn pillow(images: &[PathBuf], size: usize) -> Option<Vec<u8>> {
         return None;
     }
     let output = Command::new("python3")
-        .args([
-            &format!("{REFERENCE}/resize_pil.py"),
-            "pixels",
-            &size.to_string(),
-        ])
+        .arg(format!("{REFERENCE}/resize_pil.py"))
+        .args(arguments)
         .args(images)
         .output()
         .unwrap();
@@ -104,14 +103,21 @@ fn pillow(images: &[PathBuf], size: usize) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-fn compare(images: &[PathBuf], size: usize) {
-    let Some(reference) = pillow(images, size) else {
+/// Compares what `own` makes of `images`, `size` by `size` pixels, with what the reference makes of
+/// them with `arguments`.
+fn compare(
+    images: &[PathBuf],
+    arguments: &[&str],
+    size: usize,
+    own: impl Fn(&GrayImage) -> Vec<u8>,
+) {
+    let Some(reference) = pillow(arguments, images) else {
         return;
     };
     let mut worst = (0.0, 0);
     assert_eq!(reference.len(), images.len() * size * size);
     for (path, reference) in images.iter().zip(reference.chunks(size * size)) {
-        let own = GrayImage::open(path).unwrap().resize(size).unwrap();
+        let own = own(&GrayImage::open(path).unwrap());
         let (average, greatest) = difference(&own, reference);
         assert!(
             average <= 1.0 && greatest <= 3,
@@ -121,11 +127,26 @@ fn compare(images: &[PathBuf], size: usize) {
         worst = (f64::max(worst.0, average), worst.1.max(greatest));
     }
     println!(
-        "{} images at {size}: mean difference at most {:.4}, any at most {}",
+        "{} images, {}: mean difference at most {:.4}, any at most {}",
         images.len(),
+        arguments.join(" "),
         worst.0,
         worst.1
     );
+}
+
+fn compare_resized(images: &[PathBuf], size: usize) {
+    let arguments = ["pixels", &size.to_string()];
+    compare(images, &arguments, size, |image| {
+        image.resize(size).unwrap()
+    });
+}
+
+fn compare_cropped(images: &[PathBuf], short_side: usize, size: usize) {
+    let arguments = ["crops", &short_side.to_string(), &size.to_string()];
+    compare(images, &arguments, size, |image| {
+        image.resize_and_crop(short_side, size).unwrap()
+    });
 }
 
 fn pngs(folder: &Path) -> Vec<PathBuf> {
@@ -145,9 +166,32 @@ fn every_pixel_of_real_images_is_pillows() {
     let originals = pngs(&data.join("nih-originals"));
     let sample = pngs(&data.join("nih-sample/images_001/images"));
     for size in [224, 256, 320] {
-        compare(&originals, size);
+        compare_resized(&originals, size);
     }
-    compare(&sample[..40], 224);
+    compare_resized(&sample[..40], 224);
+}
+
+#[test]
+fn every_pixel_of_crops_of_real_images_is_pillows() {
+    let Some(data) = real_data::folder() else {
+        return;
+    };
+    let originals = pngs(&data.join("nih-originals"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut elongated = Vec::new();
+    for (path, (width, height)) in originals.iter().zip(
+        [(1024, 841), (838, 1022), (1001, 250), (77, 640)]
+            .into_iter()
+            .cycle(),
+    ) {
+        let part = image::open(path).unwrap().crop_imm(0, 2, width, height);
+        elongated.push(folder.path().join(path.file_name().unwrap()));
+        part.save(elongated.last().unwrap()).unwrap();
+    }
+    for (short_side, size) in [(256, 224), (224, 224), (255, 224), (320, 299)] {
+        compare_cropped(&originals, short_side, size);
+        compare_cropped(&elongated, short_side, size);
+    }
 }
 
 #[test]
@@ -169,6 +213,9 @@ fn every_pixel_of_made_images_is_pillows() {
     dynamic.save(rgb_jpeg).unwrap();
     dynamic.to_luma8().save(grey_jpeg).unwrap();
     for size in [64, 224, 600] {
-        compare(&paths, size);
+        compare_resized(&paths, size);
+    }
+    for (short_side, size) in [(64, 63), (224, 224), (317, 200), (600, 333)] {
+        compare_cropped(&paths, short_side, size);
     }
 }

@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use burn::tensor::Device;
+use burn_chexnet::Resize;
 use burn_chexnet::model::{Classifier, DenseNetConfig, probabilities};
 use burn_chexnet::weights::{self, Metadata};
 use chest_datasets::GrayImage;
@@ -209,6 +210,54 @@ fn heat_maps_have_the_originals_in_them() {
         fs::read_dir(folder.path()).unwrap().count()
     };
     assert_eq!((count("highest"), count("all")), (1, 14));
+}
+
+/// Weights that were trained on a centre crop are fed one, and their heat map covers it.
+#[test]
+fn a_centre_crop_of_the_weights_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = Device::flex();
+    let path = trained().join("run/best.safetensors");
+    let mut metadata = Metadata::read(&path).unwrap();
+    let mut model = DenseNetConfig::densenet121().init(&device);
+    weights::load(&mut model, &path).unwrap();
+    metadata.preprocessing.resize = Resize::CentreCrop { short_side: 80 };
+    let cropped = folder.path().join("cropped.safetensors");
+    weights::save(&model, &metadata, &cropped).unwrap();
+
+    let image = images().join("00000002_000.png");
+    let cam = folder.path().join("cam");
+    let mut command = example("predict");
+    command.args(["--format", "csv", "--cam-labels", "Mass"]);
+    command
+        .arg("--weights")
+        .arg(&cropped)
+        .arg("--cam")
+        .arg(&cam);
+    let found = read_csv(&text(&succeeds(command.arg(&image)).stdout));
+    let pixels = GrayImage::open(&image)
+        .unwrap()
+        .resize_and_crop(80, 64)
+        .unwrap();
+    let tensor = metadata.preprocessing.tensor(&pixels, &device).unwrap();
+    let values = probabilities(model.logits(tensor)).into_data();
+    let found = &found[image.to_str().unwrap()];
+    for (label, wanted) in metadata.labels.iter().zip(values.iter::<f32>()) {
+        assert!((found[label] - wanted).abs() < 1e-6, "{label}");
+    }
+    // 40×48 pixels, of which the network saw 32×32 in the middle, at a scale that a side says.
+    let map = image::open(cam.join("00000002_000-Mass.png"))
+        .unwrap()
+        .to_rgb8();
+    let coloured = |x: u32, y: u32| {
+        let image::Rgb([r, g, b]) = *map.get_pixel(x, y);
+        r != g || g != b
+    };
+    let columns = (0..440)
+        .filter(|&x| (100..400).any(|y| coloured(x, y)))
+        .count();
+    // Eleven-fold: 48 pixels become at least 512. The outline takes some of the rim.
+    assert!((300..=32 * 11).contains(&columns), "{columns}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use burn::tensor::Tensor;
-use chest_datasets::{GrayImage, Pixels};
+use chest_datasets::{CropRegion, GrayImage, Pixels};
 use rayon::prelude::*;
 
 use super::{ImageFile, PredictError};
@@ -177,12 +177,22 @@ pub(crate) fn region(
     original: &GrayImage,
     preprocessing: &Preprocessing,
 ) -> Result<Rectangle, PredictError> {
+    let (width, height) = (original.width(), original.height());
     Ok(match preprocessing.resize {
         Resize::Whole => Rectangle {
             left: 0.0,
             top: 0.0,
-            width: f64::from(original.width()),
-            height: f64::from(original.height()),
+            width: f64::from(width),
+            height: f64::from(height),
         },
+        Resize::CentreCrop { short_side } => {
+            let crop = CropRegion::centre(width, height, short_side, preprocessing.image_size)?;
+            Rectangle {
+                left: crop.left,
+                top: crop.top,
+                width: crop.width,
+                height: crop.height,
+            }
+        }
     })
 }

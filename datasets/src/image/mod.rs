@@ -1,6 +1,7 @@
 //! One image: from the bytes of a file to grey pixels of a wanted size. It may not depend on
 //! tables or labels.
 
+mod crop_region;
 mod decode;
 #[cfg(feature = "dicom")]
 mod dicom;
@@ -10,6 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+pub use crop_region::CropRegion;
 
 /// The largest width and height that are read; a radiograph has at most about 5000 pixels a side.
 const LARGEST_SIDE: u32 = 16_384;
@@ -110,6 +113,22 @@ pub enum ImageError {
         /// Height in pixels.
         height: u32,
         /// The wanted width and height.
+        size: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The image cannot be resized and then cropped.
+    #[error(
+        "an image of {width}x{height} cannot be resized to a shorter side of {short_side} and cropped to {size}x{size}: {reason}"
+    )]
+    Crop {
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+        /// The wanted shorter side of the resized image.
+        short_side: usize,
+        /// The wanted width and height of the crop.
         size: usize,
         /// Why.
         reason: String,
@@ -226,5 +245,29 @@ impl GrayImage {
     /// `size` is zero, or above 65535.
     pub fn resize(&self, size: usize) -> Result<Vec<u8>, ImageError> {
         resize::resize(self, size)
+    }
+
+    /// The centre of the resized image, `size` by `size` pixels in 8-bit grey: `[size, size]`, row
+    /// by row.
+    ///
+    /// The shorter side becomes `short_side` and the aspect ratio is kept, as torchvision's
+    /// `Resize(short_side)` does; then the centre is cut out, as its `CenterCrop(size)` does.
+    /// [`CropRegion::centre`] says which part of the original that is, and how the sides are
+    /// rounded. Filter and depth are those of [`resize`](Self::resize).
+    ///
+    /// ```
+    /// use chest_datasets::{GrayImage, Pixels};
+    ///
+    /// let image = GrayImage::new(4, 2, Pixels::U8(vec![0, 10, 20, 30, 0, 10, 20, 30]))?;
+    /// assert_eq!(image.resize_and_crop(2, 2)?, [10, 20, 10, 20]);
+    /// # Ok::<(), chest_datasets::ImageError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CropRegion::centre`]: `short_side` is zero, or above 65535; `size` is zero, or
+    /// above `short_side`; the longer side would be above 65535.
+    pub fn resize_and_crop(&self, short_side: usize, size: usize) -> Result<Vec<u8>, ImageError> {
+        resize::resize_and_crop(self, short_side, size)
     }
 }

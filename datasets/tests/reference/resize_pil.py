@@ -6,6 +6,9 @@
         + column.
     resize_pil.py pixels SIZE IMAGE... > pixels
         All pixels of the images, one byte each, row by row.
+    resize_pil.py crops SHORT_SIDE SIZE IMAGE... > pixels
+        The same of the centre SIZE by SIZE of the images, whose shorter side is SHORT_SIDE: what
+        torchvision's Resize(SHORT_SIDE) and CenterCrop(SIZE) do.
 """
 
 import csv
@@ -20,6 +23,15 @@ def resize(path, size):
     with Image.open(path) as image:
         grey = image.convert("L")
         return numpy.asarray(grey.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def crop(path, short_side, size):
+    with Image.open(path) as image:
+        grey = image.convert("L")
+    sides = [int(short_side * side / min(grey.size)) for side in grey.size]
+    left, top = (int(round((side - size) / 2.0)) for side in sides)
+    resized = grey.resize(sides, Image.Resampling.BILINEAR)
+    return numpy.asarray(resized.crop((left, top, left + size, top + size)))
 
 
 def reference(folder, size):
@@ -38,11 +50,18 @@ def pixels(size, images):
         sys.stdout.buffer.write(resize(path, size).tobytes())
 
 
+def crops(short_side, size, images):
+    for path in images:
+        sys.stdout.buffer.write(crop(path, short_side, size).tobytes())
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["reference", folder, size]:
             reference(folder, int(size))
         case ["pixels", size, *images]:
             pixels(int(size), images)
+        case ["crops", short_side, size, *images]:
+            crops(int(short_side), int(size), images)
         case _:
             sys.exit(__doc__)
