@@ -170,7 +170,13 @@ impl Options {
         }
         let base = match (&resumed, &self.config) {
             (Some(folder), _) => TrainConfig::of_run(folder, self.data)?,
-            (None, Some(path)) => TrainConfig::read(path, self.data)?,
+            (None, Some(path)) => {
+                let config = TrainConfig::read(path, self.data)?;
+                if self.output.is_none() && self.resume.is_none() {
+                    config.ensure_elsewhere(path)?;
+                }
+                config
+            }
             (None, None) => TrainConfig::recipe(self.data),
         };
         let output = self.output;

@@ -417,3 +417,24 @@ fn schedules_and_optimisers_that_make_no_sense() {
         names(&case.fails(&options), &parts);
     }
 }
+
+#[test]
+fn a_configuration_does_not_replace_its_own_run() {
+    let case = Case::new();
+    let run = case.folder.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let config = run.join("config.json");
+    fs::write(
+        &config,
+        format!("{{\"output\": {:?}}}", run.to_str().unwrap()),
+    )
+    .unwrap();
+    let done = example().arg("--config").arg(&config).output().unwrap();
+    let error = text(&done.stderr);
+    assert!(!done.status.success());
+    assert_eq!(error.lines().count(), 1, "{error}");
+    names(
+        &error,
+        &["--output: the run of", "name another folder", "--resume"],
+    );
+}

@@ -225,6 +225,27 @@ impl TrainConfig {
         })
     }
 
+    /// Refuses to take its own run's place: `path` is where it was read from, and nobody has named
+    /// another output.
+    ///
+    /// # Errors
+    ///
+    /// If `path` lies in the output folder.
+    pub fn ensure_elsewhere(&self, path: impl AsRef<Path>) -> Result<(), RunError> {
+        let own = self.output.join(output::CONFIG).canonicalize();
+        match (own, path.as_ref().canonicalize()) {
+            (Ok(own), Ok(path)) if own == path => Err(RunError::Option {
+                option: "--output",
+                reason: format!(
+                    "the run of {} is in {}: name another folder, or go on with it by --resume",
+                    path.display(),
+                    self.output.display()
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the configuration as JSON.
     ///
     /// # Errors

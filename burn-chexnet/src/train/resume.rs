@@ -7,7 +7,7 @@ use burn_dist::train::{Snapshot, Snapshots, TrainError};
 use chest_datasets::Split;
 use serde_json::Value;
 
-use super::{RunData, RunError, SplitName, TrainConfig, output};
+use super::{RunData, RunError, ScheduleChoice, SplitName, TrainConfig, output};
 
 /// What has to be the same for a run to go on with: everything that decides it but where files
 /// lie (what they hold is compared by the split) and how long it is to be.
@@ -19,12 +19,15 @@ pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
             "output",
             "cache",
             "weights",
-            "epochs",
             "threads",
             "checkpoint_steps",
             "keep_checkpoints",
         ] {
             entries.remove(name);
+        }
+        // A cosine over more epochs has another rate at every step.
+        if !matches!(config.schedule, ScheduleChoice::Cosine { .. }) {
+            entries.remove("epochs");
         }
         let data = match config.data {
             Some(_) => "given",

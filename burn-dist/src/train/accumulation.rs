@@ -71,3 +71,59 @@ impl<M: Module> Accumulator<M> {
         matches!(self.kind, Accumulation::Mean(batches) if batches > 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::{Device, Tensor};
+
+    use super::*;
+
+    /// The gradient of the mean squared output over the rows of `inputs`.
+    fn gradients(model: &Linear, inputs: Tensor<2>) -> GradientsParams {
+        let loss = model.forward(inputs).square().mean();
+        GradientsParams::from_grads(loss.backward(), model)
+    }
+
+    fn values(model: &Linear, gradients: &GradientsParams) -> Vec<f32> {
+        let gradient = gradients.get::<2>(model.weight.id).unwrap();
+        gradient.into_data().iter().collect()
+    }
+
+    /// In the order of micro-batches of three and five rows: by sample, by sum, and all at once.
+    #[test]
+    fn the_mean_by_sample_is_the_gradient_of_one_batch() {
+        let device = Device::flex().autodiff();
+        let model = LinearConfig::new(4, 2).init(&device);
+        let rows: Vec<f32> = (0..8 * 4).map(|i| (i as f32 * 0.7).sin()).collect();
+        let rows = Tensor::<1>::from_floats(rows.as_slice(), &device).reshape([8, 4]);
+        let parts = [(0, 3), (3, 5)];
+        let accumulated = |kind| {
+            let mut accumulator = Accumulator::new(kind);
+            for (start, length) in parts {
+                let part = gradients(&model, rows.clone().narrow(0, start, length));
+                accumulator.add(&model, part, length);
+            }
+            assert_eq!(accumulator.batches(), 2);
+            let taken = accumulator.take(&model);
+            assert_eq!(accumulator.batches(), 0);
+            values(&model, &taken)
+        };
+        let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
+        let whole = values(&model, &gradients(&model, rows.clone()));
+        assert!(close(&accumulated(Accumulation::Mean(2)), &whole));
+        let summed: Vec<f32> = {
+            let part = |(start, length)| {
+                values(
+                    &model,
+                    &gradients(&model, rows.clone().narrow(0, start, length)),
+                )
+            };
+            let (first, second) = (part(parts[0]), part(parts[1]));
+            first.iter().zip(second).map(|(a, b)| a + b).collect()
+        };
+        assert!(close(&accumulated(Accumulation::Sum(2)), &summed));
+        assert!(!close(&summed, &whole));
+    }
+}

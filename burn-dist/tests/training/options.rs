@@ -36,34 +36,6 @@ fn weights(model: &Net) -> Vec<f32> {
         .collect()
 }
 
-/// Batch normalisation sees each batch by itself, so this model has none of it to speak of: its
-/// momentum is that of the running statistics only, and the norm of a micro-batch differs. The first
-/// step from equal weights differs by that alone; a sum instead of a mean would be three times as
-/// far.
-#[test]
-fn accumulated_gradients_are_the_mean_by_sample() {
-    let _alone = alone();
-    let folder = tempfile::tempdir().unwrap();
-    let one = |accumulation, batch| {
-        let training = training(&folder)
-            .learning_rate(1e-2)
-            .max_steps(Some(1))
-            .accumulation(accumulation);
-        weights(&run(training, sgd(), batch).model)
-    };
-    let start = weights(&Net::new(&Device::flex()));
-    let moved = |end: &[f32]| -> f64 {
-        let squares = end
-            .iter()
-            .zip(&start)
-            .map(|(a, b)| f64::from(a - b).powi(2));
-        squares.sum::<f64>().sqrt()
-    };
-    let (whole, accumulated) = (one(1, 48), one(6, 8));
-    let ratio = moved(&accumulated) / moved(&whole);
-    assert!((0.7..1.4).contains(&ratio), "{ratio}");
-}
-
 /// The last step of an epoch has fewer micro-batches where they do not divide it.
 #[test]
 fn an_epoch_ends_with_a_step() {
