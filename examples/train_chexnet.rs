@@ -179,6 +179,20 @@ impl Options {
             }
             (None, None) => TrainConfig::recipe(self.data),
         };
+        if resumed.is_some() && self.seeds.is_some() {
+            return Err(RunError::Option {
+                option: "--seeds",
+                reason:
+                    "several runs are resumed by the command that began them: give --resume auto"
+                        .to_string(),
+            });
+        }
+        if self.warm_up_start.is_some() && self.warm_up.unwrap_or(base.warm_up) == 0.0 {
+            return Err(RunError::Option {
+                option: "--warm-up-start",
+                reason: "there is no warm-up: give --warm-up EPOCHS".to_string(),
+            });
+        }
         let output = self.output;
         if resumed.is_some() && output.as_ref().is_some_and(|output| *output != base.output) {
             return Err(RunError::Option {

@@ -6,6 +6,8 @@
 //! through [`StepOutput`](train::StepOutput). What differs between one process and many is a
 //! [`Replica`](train::Replica), the only seam for distribution.
 //!
+//! [`Snapshots`](train::Snapshots) make a run exact to resume, [`optimizer`] takes PyTorch's steps.
+//!
 //! May use `burn-dist-core`; may know neither a model nor a data set.
 
 pub mod optimizer;

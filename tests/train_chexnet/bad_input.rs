@@ -413,6 +413,10 @@ fn schedules_and_optimisers_that_make_no_sense() {
         ),
         (["--warm-up", "99"], ["--warm-up: 99", "from 0 to 10"]),
         (["--seeds", "1,1"], ["--seeds: ", "1 is given twice"]),
+        (
+            ["--warm-up-start", "0.5"],
+            ["--warm-up-start: ", "give --warm-up"],
+        ),
     ] {
         names(&case.fails(&options), &parts);
     }

@@ -318,6 +318,18 @@ impl TrainConfig {
             })
         };
         share("--backbone-lr", self.backbone_lr, 1.0)?;
+        if self.freeze_backbone && self.backbone_lr != 1.0 {
+            return Err(RunError::Option {
+                option: "--backbone-lr",
+                reason: "the backbone is frozen: leave out this or --freeze-backbone".to_string(),
+            });
+        }
+        if self.freeze_backbone && self.weights.is_none() {
+            return Err(RunError::Option {
+                option: "--freeze-backbone",
+                reason: "a random backbone would stay random: give --weights".to_string(),
+            });
+        }
         share("--warm-up", self.warm_up, self.epochs as f64)?;
         share("--warm-up-start", self.warm_up_start, 1.0)?;
         if self.in_channels != 1 && self.in_channels != 3 {
@@ -415,7 +427,7 @@ mod tests {
     #[test]
     fn values_that_make_no_sense_are_named() {
         type Change = fn(&mut TrainConfig);
-        let cases: [(&str, Change); 19] = [
+        let cases: [(&str, Change); 21] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
             ("--phantom-images", |config| config.phantom_images = 0),
@@ -428,6 +440,11 @@ mod tests {
             ("--lr", |config| config.learning_rate = -1.0),
             ("--clip-norm", |config| config.clip_norm = Some(0.0)),
             ("--backbone-lr", |config| config.backbone_lr = 1.5),
+            ("--freeze-backbone", |config| config.freeze_backbone = true),
+            ("--backbone-lr", |config| {
+                config.freeze_backbone = true;
+                config.backbone_lr = 0.1;
+            }),
             ("--warm-up", |config| config.warm_up = 11.0),
             ("--warm-up-start", |config| config.warm_up_start = f64::NAN),
             ("--accumulate", |config| config.accumulate = 0),

@@ -1,7 +1,7 @@
 //! A run in order: tables, split, images, training, test, results.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
@@ -16,6 +16,7 @@ use super::cases;
 use super::figures::EpochPoint;
 use super::output;
 use super::recipe::{backbone, start_from};
+use super::recorder::EpochRecord;
 use super::results::{SideCounts, by_name};
 use super::resume::{ensure_same_split, newest, snapshots};
 use super::tables::write_phantom;
@@ -27,6 +28,7 @@ use super::{
 use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
+use crate::predictions::Predictions;
 use crate::weights::{self, Metadata, SplitOrigin};
 
 /// Reads the tables that `config` names and reports whether any patient or image is on two sides
@@ -115,7 +117,6 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
         cache,
         data,
         snapshots,
-        snapshot,
         device: device.clone(),
     };
     // Initial weights are drawn from the device's generator.
@@ -125,15 +126,24 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
         shape.with_outputs(outputs).init(&device)
     };
     match config.model {
-        Architecture::DenseNet121 => prepared.train(densenet(DenseNetConfig::densenet121())),
-        Architecture::DenseNet161 => prepared.train(densenet(DenseNetConfig::densenet161())),
-        Architecture::DenseNet169 => prepared.train(densenet(DenseNetConfig::densenet169())),
-        Architecture::DenseNet201 => prepared.train(densenet(DenseNetConfig::densenet201())),
+        Architecture::DenseNet121 => {
+            prepared.train(densenet(DenseNetConfig::densenet121()), snapshot)
+        }
+        Architecture::DenseNet161 => {
+            prepared.train(densenet(DenseNetConfig::densenet161()), snapshot)
+        }
+        Architecture::DenseNet169 => {
+            prepared.train(densenet(DenseNetConfig::densenet169()), snapshot)
+        }
+        Architecture::DenseNet201 => {
+            prepared.train(densenet(DenseNetConfig::densenet201()), snapshot)
+        }
         Architecture::ResNet50 => prepared.train(
             ResNetConfig::resnet50()
                 .with_in_channels(config.in_channels)
                 .with_outputs(outputs)
                 .init(&device),
+            snapshot,
         ),
     }
 }
@@ -147,20 +157,23 @@ struct Run<'a> {
     cache: Option<Arc<PackedCache>>,
     preprocessing: Preprocessing,
     snapshots: Snapshots,
-    /// Where it goes on.
-    snapshot: Option<Snapshot>,
     device: Device,
 }
 
 impl Run<'_> {
-    fn train<C: Classifier>(&self, mut network: C) -> Result<Outcome<Box<Results>>, RunError> {
+    /// Trains `network`, from `snapshot` if there is one, and measures it.
+    fn train<C: Classifier>(
+        &self,
+        mut network: C,
+        snapshot: Option<Snapshot>,
+    ) -> Result<Outcome<Box<Results>>, RunError> {
         let config = self.config;
         let metadata = self.metadata();
-        if let (Some(path), None) = (&config.weights, &self.snapshot) {
+        if let (Some(path), None) = (&config.weights, &snapshot) {
             start_from(&mut network, path, config, &metadata.labels)?;
         }
         self.announce(&network);
-        self.prepare_output()?;
+        self.prepare_output(snapshot.as_ref())?;
 
         let mut loss = BinaryCrossEntropy::new(config.reduction);
         if config.weighted_loss {
@@ -191,7 +204,7 @@ impl Run<'_> {
             .clip_norm(config.clip_norm)
             .seed(config.seed)
             .snapshots(self.snapshots.clone())
-            .resume(self.snapshot.clone())
+            .resume(snapshot)
             .clock(clock)
             .stop(self.control.stop.clone())
             .unit("images")
@@ -227,23 +240,6 @@ impl Run<'_> {
         }
         let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
 
-        let history = history.lock().unwrap_or_else(PoisonError::into_inner);
-        let points: Vec<EpochPoint> = history.iter().map(EpochPoint::from).collect();
-        figures::curves(&config.output.join(output::CURVES), &points)?;
-        figures::roc(
-            &config.output.join(output::ROC),
-            &roc_curves(&predictions, &evaluation)?,
-        )?;
-        cases::draw(
-            &network,
-            &predictions,
-            &self.source,
-            self.data.split().test(),
-            &self.preprocessing,
-            &self.device,
-            &config.output.join(output::CASES),
-        )?;
-
         let (samples, seconds) = trained.epochs.iter().fold((0, 0.0), |(n, s), epoch| {
             (n + epoch.samples, s + epoch.seconds)
         });
@@ -266,7 +262,35 @@ impl Run<'_> {
             evaluation: Some(evaluation),
         };
         results.write(config.output.join(output::RESULTS))?;
+        self.draw(&results, &predictions, &history, &network)?;
         Ok(Outcome::Finished(Box::new(results)))
+    }
+
+    /// The figures of a run that has its results.
+    fn draw<C: Classifier>(
+        &self,
+        results: &Results,
+        predictions: &Predictions,
+        history: &Mutex<Vec<EpochRecord>>,
+        network: &C,
+    ) -> Result<(), RunError> {
+        let folder = &self.config.output;
+        let history = history.lock().unwrap_or_else(PoisonError::into_inner);
+        let points: Vec<EpochPoint> = history.iter().map(EpochPoint::from).collect();
+        figures::curves(&folder.join(output::CURVES), &points)?;
+        if let Some(evaluation) = &results.evaluation {
+            let curves = roc_curves(predictions, evaluation)?;
+            figures::roc(&folder.join(output::ROC), &curves)?;
+        }
+        cases::draw(
+            network,
+            predictions,
+            &self.source,
+            self.data.split().test(),
+            &self.preprocessing,
+            &self.device,
+            &folder.join(output::CASES),
+        )
     }
 
     /// The learning rate over the steps of the run, which the configuration has in epochs.
@@ -320,10 +344,10 @@ impl Run<'_> {
     }
 
     /// The output folder with the configuration and the split in it.
-    fn prepare_output(&self) -> Result<(), RunError> {
+    fn prepare_output(&self, snapshot: Option<&Snapshot>) -> Result<(), RunError> {
         let folder = &self.config.output;
         output::create_folders(folder)?;
-        match &self.snapshot {
+        match snapshot {
             None => output::remove_earlier_run(folder)?,
             Some(snapshot) => write_line(&format!(
                 "going on after step {}, in epoch {}, from {}",
@@ -333,7 +357,7 @@ impl Run<'_> {
             )),
         }
         self.config.write(folder.join(output::CONFIG))?;
-        if self.snapshot.is_none() {
+        if snapshot.is_none() {
             let split = self.data.split();
             split.write_csv(folder.join(output::SPLIT), self.data.dataset())?;
         }

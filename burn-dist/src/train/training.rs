@@ -180,7 +180,7 @@ where
         Self { seed, ..self }
     }
 
-    /// Keeps snapshots to resume from.
+    /// Keeps snapshots to resume from. A run that does not resume removes those that are there.
     pub fn snapshots(self, snapshots: Snapshots) -> Self {
         Self {
             snapshots: Some(snapshots),
@@ -241,9 +241,11 @@ where
             "clip_norm": self.clip_norm,
             "seed": self.seed,
         });
-        if let Some(snapshot) = &self.resume {
-            let snapshots = self.snapshots.as_ref();
-            snapshots.map_or(Ok(()), |all| all.ensure_same(snapshot, &settings))?;
+        match (&self.snapshots, &self.resume) {
+            (Some(snapshots), Some(snapshot)) => snapshots.ensure_same(snapshot, &settings)?,
+            // Else a run that is killed before its first snapshot would go on from another's.
+            (Some(snapshots), None) if self.replica.is_main() => snapshots.clear()?,
+            _ => {}
         }
         let shared_rate = SharedLearningRate::new(self.learning_rate.at(0));
         let mut scheduler = ModuleLrScheduler::new(shared_rate.clone());

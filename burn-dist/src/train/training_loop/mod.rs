@@ -166,14 +166,19 @@ where
 {
     /// Takes up the snapshot that the run goes on from, if there is one.
     fn resume(&self, run: &mut Run<M>) -> Result<(), TrainError> {
-        let snapshot = self.resume.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(snapshot) = snapshot.as_ref() else {
+        // Taken, so that its memory does not stay for the whole run.
+        let taken = self
+            .resume
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(snapshot) = taken else {
             return Ok(());
         };
         run.records
-            .restore(snapshot, &mut run.learner, &run.components.event_store)?;
-        run.state = snapshot.state.clone();
+            .restore(&snapshot, &mut run.learner, &run.components.event_store)?;
         run.outcome.snapshot = Some(snapshot.path().to_path_buf());
+        run.state = snapshot.state;
         let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
         observer
             .resume(&run.state.observer, run.state.best)
