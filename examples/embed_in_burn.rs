@@ -1,8 +1,8 @@
 //! Another project: CheXNet's backbone under a head of its own, here the age of a patient in years.
-//! No training code, data set or network of this workspace is in the build:
+//! Nothing of the training run is in the build:
 //!
 //! ```text
-//! cargo run -p burn-chexnet --example embed_in_burn [-- best.safetensors]
+//! cargo run -p burn-chexnet --example embed_in_burn -- runs/train_chexnet/best.safetensors
 //! ```
 
 use burn::module::Module;
@@ -32,27 +32,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::flex().autodiff();
     let mut backbone = DenseNetConfig::densenet121().init(&device);
     if let Some(path) = std::env::args().nth(1) {
-        println!(
-            "{} tensors loaded",
-            weights::load_backbone(&mut backbone, path)?
-        );
+        let tensors = weights::load_backbone(&mut backbone, path).map_err(|e| e.to_string())?;
+        println!("{tensors} tensors loaded");
     }
+    let (hidden, age) = (LinearConfig::new(1024, 64), LinearConfig::new(64, 1));
+    let (hidden, age) = (hidden.init(&device), age.init(&device));
     let mut model = AgeNet {
         backbone,
-        hidden: LinearConfig::new(1024, 64).init(&device),
-        age: LinearConfig::new(64, 1).init(&device),
+        hidden,
+        age,
     };
 
     // Your own images: 8-bit grey, 64 × 64, here four of even brightness.
-    let grey: Vec<u8> = (0..4 * 64 * 64)
-        .map(|i| (i / (64 * 64) * 60) as u8)
-        .collect();
+    let grey: Vec<u8> = (0..4 * 64 * 64).map(|i| (i / 4096 * 60) as u8).collect();
     let images = Preprocessing::imagenet(64, 3)?.tensor(&grey, &device)?;
     let years = Tensor::<2>::from_floats([[20.0], [40.0], [60.0], [80.0]], &device);
     let mut optimizer = AdamConfig::new().init();
     for step in 1..=5 {
-        let error = model.forward(images.clone()) - years.clone();
-        let loss = error.abs().mean();
+        let loss = (model.forward(images.clone()) - years.clone()).abs().mean();
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
         println!("step {step}: off by {:.1} years", loss.into_scalar::<f32>());
         model = optimizer.step(3e-3, model, gradients);

@@ -4,13 +4,13 @@
 //! cargo run --example predict -- --weights runs/train_chexnet/best.safetensors scan.png scans/
 //! ```
 
-use std::fs::File;
-use std::io::{IsTerminal, Write, stdout};
-use std::path::PathBuf;
+use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use burn_chexnet::predict::{
-    HeatMapLabels, HeatMaps, ImageFiles, OutputFormat, PredictOptions, PredictionWriter, predict,
+    HeatMapLabels, HeatMaps, ImageFiles, OutputFile, OutputFormat, PredictOptions,
+    PredictionWriter, predict,
 };
 use burn_chexnet::train::DeviceName;
 use burn_chexnet::weights::Network;
@@ -72,8 +72,12 @@ fn run(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let device = options.device.device();
     let network = Network::open(&options.weights, &device)?;
     let images = ImageFiles::find(&options.images)?;
+    if let Some(path) = &options.output {
+        ensure_no_input(path, &options.weights, &images)?;
+    }
     write_line(&format!(
-        "{} ({} tensors) at {} pixels on {} images{}",
+        "{}: {} ({} tensors) at {} pixels on {} images{}",
+        options.weights.display(),
         network.metadata().architecture,
         network.tensors(),
         network.metadata().preprocessing.image_size,
@@ -94,28 +98,43 @@ fn run(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     // A bar between the lines of a table would make both unreadable.
     let shown = options.output.is_some() || !stdout().is_terminal();
     let mut progress = shown.then(|| Progress::new("predict", images.files.len(), "images"));
-    let output: Box<dyn Write> = match &options.output {
-        None => Box::new(stdout()),
-        Some(path) => Box::new(
-            File::create(path).map_err(|error| format!("--output {}: {error}", path.display()))?,
-        ),
-    };
-    let labels = &network.metadata().labels;
-    let mut writer = PredictionWriter::new(output, options.format, labels)?;
-    let advance = |behind| {
+    let mut advance = |behind| {
         if let Some(progress) = &mut progress {
             progress.set(behind);
         }
     };
-    let summary = predict(
-        &network,
-        &images.files,
-        &settings,
-        &device,
-        &mut writer,
-        advance,
-    )?;
-    writer.finish()?;
+    let (format, files) = (options.format, &images.files);
+    let labels = &network.metadata().labels;
+    let summary = match &options.output {
+        None => {
+            let mut writer = PredictionWriter::new(stdout(), format, labels)?;
+            let summary = predict(
+                &network,
+                files,
+                &settings,
+                &device,
+                &mut writer,
+                &mut advance,
+            )?;
+            writer.finish()?;
+            summary
+        }
+        Some(path) => {
+            let file = OutputFile::create(path)
+                .map_err(|error| format!("--output {}: {error}", path.display()))?;
+            let mut writer = PredictionWriter::new(file, format, labels)?;
+            let summary = predict(
+                &network,
+                files,
+                &settings,
+                &device,
+                &mut writer,
+                &mut advance,
+            )?;
+            writer.finish()?.commit()?;
+            summary
+        }
+    };
     if let Some(progress) = progress {
         progress.finish("");
     }
@@ -130,4 +149,20 @@ fn run(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A slip of the hand must not replace the weights or an X-ray by a table.
+fn ensure_no_input(output: &Path, weights: &Path, images: &ImageFiles) -> Result<(), String> {
+    let Ok(output) = output.canonicalize() else {
+        return Ok(()); // It is not there yet.
+    };
+    let inputs = images.files.iter().map(|image| image.path.as_path());
+    let same = |input: &Path| input.canonicalize().is_ok_and(|input| input == output);
+    match inputs.chain([weights]).find(|input| same(input)) {
+        None => Ok(()),
+        Some(input) => Err(format!(
+            "--output: {} is read as input: name another file",
+            input.display()
+        )),
+    }
 }

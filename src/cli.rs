@@ -96,7 +96,13 @@ pub fn command(options: &[&str]) -> String {
 pub fn same_command(options: &[&str]) -> String {
     let given: Vec<String> = std::env::args().collect();
     let new = match options.first() {
-        Some(first) if given.iter().any(|option| option == first) => &[],
+        Some(first)
+            if given
+                .iter()
+                .any(|option| option.split('=').next() == Some(first)) =>
+        {
+            &[]
+        }
         _ => options,
     };
     quoted(

@@ -18,7 +18,7 @@
 //! | `train` | `train` | a training run: data, loop, results, figures |
 //!
 //! Features: `flex` (default) is Burn's CPU backend; `weights` (default) reads and writes
-//! weights; `predict` adds image files, CSV and heat maps; `train` adds the data sets, the training loop, CSV and plots, which a program that
+//! weights; `images` reads PNG and JPEG files; `predict` adds CSV and heat maps; `train` adds the data sets, the training loop, CSV and plots, which a program that
 //! only embeds the model does not need.
 //!
 //! ```
@@ -55,5 +55,7 @@ pub mod weights;
 #[cfg(feature = "weights")]
 mod written;
 
+#[cfg(feature = "images")]
+pub use chest_datasets::GrayImage;
 pub use predictions::{DeviceError, Prediction, Predictions};
 pub use preprocessing::{Preprocessing, PreprocessingError, Resize};

@@ -149,7 +149,7 @@ impl Preprocessing {
     /// # Errors
     ///
     /// If it cannot be resized.
-    #[cfg(feature = "predict")]
+    #[cfg(feature = "images")]
     pub fn resized(
         &self,
         original: &chest_datasets::GrayImage,

@@ -376,6 +376,26 @@ fn what_cannot_be_used_is_named_in_one_line() {
     }
 }
 
+/// A prediction that fails leaves the earlier table where it was; heat maps replace no X-ray.
+#[test]
+fn output_is_replaced_when_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table.csv");
+    fs::write(&table, "earlier").unwrap();
+    let broken = folder.path().join("broken.png");
+    fs::write(&broken, "").unwrap();
+    fails(predict().arg("--output").arg(&table).arg(&broken));
+    assert_eq!(fs::read_to_string(&table).unwrap(), "earlier");
+    let image = images().join("00000000_000.png");
+    succeeds(predict().arg("--output").arg(&table).arg(&image));
+    assert!(fs::read_to_string(&table).unwrap().contains("Hernia"));
+    let error = fails(predict().arg("--output").arg(&broken).arg(&broken));
+    assert!(error.contains("is read as input"), "{error}");
+    let error = fails(predict().arg("--cam").arg(folder.path()).arg(&broken));
+    assert!(error.contains("broken.png in it is predicted"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
 /// A reader that goes away is no reason to panic.
 #[cfg(target_os = "linux")]
 #[test]

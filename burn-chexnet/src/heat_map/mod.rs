@@ -48,7 +48,7 @@ pub use error::HeatMapError;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeatMap<'a> {
-    /// Name of the label, 1 to 256 characters. Those that the font lacks show as `?`.
+    /// Name of the label, and of whatever else the caption is to say, 1 to 256 characters. Those that the font lacks show as `?`.
     pub label: &'a str,
     /// Probability of the label, 0 to 1.
     pub probability: f32,
@@ -103,7 +103,14 @@ impl HeatMap<'_> {
         let picture = Picture::of(self);
         let dot = picture.dot();
         let (letter, margin) = (LETTER * dot, LETTER * dot / 2);
-        let caption = Text::new(&format!("{} {:.2}", self.label, self.probability), dot);
+        // Without it the lightest place of such a map would look like a finding.
+        let against = if scale.is_negative() {
+            ", all against"
+        } else {
+            ""
+        };
+        let caption = format!("{} {:.2}{against}", self.label, self.probability);
+        let caption = Text::new(&caption, dot);
         // At least so high that its three numbers stand apart.
         let bar = ColourBar::new(&scale, picture.height().max(5 * letter), dot);
 

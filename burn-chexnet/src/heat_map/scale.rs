@@ -76,6 +76,11 @@ impl Scale {
         }
     }
 
+    /// Whether every place speaks against the label.
+    pub(super) fn is_negative(&self) -> bool {
+        self.high < 0.0
+    }
+
     fn is_flat(&self) -> bool {
         self.low == self.high
     }
@@ -90,6 +95,12 @@ pub(super) fn colour(fraction: f64) -> Rgb<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_map_without_any_evidence_for_is_negative() {
+        assert!(Scale::of(&[-2.0, -0.1]).is_negative());
+        assert!(!Scale::of(&[-2.0, 0.0]).is_negative() && !Scale::of(&[1.0]).is_negative());
+    }
 
     fn numbers(map: &[f32]) -> Vec<String> {
         let numbers = Scale::of(map).numbers().into_iter();

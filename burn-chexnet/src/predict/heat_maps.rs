@@ -73,7 +73,10 @@ impl HeatMaps {
             HeatMapLabels::Highest => None,
             HeatMapLabels::All => Some((0..known.len()).collect()),
             HeatMapLabels::Named(names) => {
-                Some(names.iter().map(index).collect::<Result<Vec<_>, _>>()?)
+                let mut labels = names.iter().map(index).collect::<Result<Vec<_>, _>>()?;
+                labels.sort_unstable();
+                labels.dedup();
+                Some(labels)
             }
         };
         let mut names = HashMap::new();
@@ -85,6 +88,17 @@ impl HeatMaps {
                     name: format!("{}-*.png", image.stem),
                 });
             }
+        }
+        // A heat map must neither replace an X-ray nor be taken for one the next time.
+        let below = |image: &&ImageFile| {
+            let folder = self.folder.canonicalize().ok()?;
+            Some(image.path.canonicalize().ok()?.starts_with(folder))
+        };
+        if let Some(image) = images.iter().find(|image| below(image) == Some(true)) {
+            return Err(PredictError::Folder {
+                path: self.folder.clone(),
+                reason: format!("{} in it is predicted: name another folder", image.name),
+            });
         }
         std::fs::create_dir_all(&self.folder).map_err(|error| PredictError::Folder {
             path: self.folder.clone(),
@@ -110,6 +124,7 @@ impl Prepared<'_> {
         let [_, labels, rows, columns] = maps.dims();
         let values = map_values(maps)?;
         let area = rows * columns;
+        let files = file_names(&metadata.labels);
         let jobs: Vec<(usize, usize)> = (0..images.len())
             .flat_map(|image| {
                 let chosen = match &self.labels {
@@ -124,7 +139,7 @@ impl Prepared<'_> {
             let map = (image * labels + label) * area;
             let name = &metadata.labels[label];
             let heat_map = HeatMap {
-                label: name,
+                label: &caption(&images[image].stem, name),
                 probability: predictions.records[image].probabilities[label],
                 pixels: &grey(original),
                 width: original.width(),
@@ -134,16 +149,42 @@ impl Prepared<'_> {
                 columns,
                 rectangle: region(original, &metadata.preprocessing)?,
             };
-            let file = format!(
-                "{}-{}.png",
-                images[image].stem,
-                name.replace(['/', '\\'], "_")
-            );
+            let file = format!("{}-{}.png", images[image].stem, files[label]);
             heat_map.write(self.folder.join(file))?;
             Ok::<(), PredictError>(())
         })?;
         Ok(jobs.len())
     }
+}
+
+/// Image and label; a caption should not be wider than a page.
+pub(crate) fn caption(image: &str, label: &str) -> String {
+    const LONGEST: usize = 100;
+    format!("{image}: {label}").chars().take(LONGEST).collect()
+}
+
+/// A name for the files of each label: short, without what a file system takes for something else, and
+/// each another.
+pub(crate) fn file_names(labels: &[String]) -> Vec<String> {
+    const LONGEST: usize = 50;
+    let mut names: Vec<String> = Vec::with_capacity(labels.len());
+    for label in labels {
+        let plain = |c: char| {
+            if c.is_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name: String = label.chars().map(plain).take(LONGEST).collect();
+        let taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone())
+            .chain(numbered)
+            .find(|name| !taken(name));
+        names.extend(free);
+    }
+    names
 }
 
 /// The label of the highest probability.
@@ -195,4 +236,18 @@ pub(crate) fn region(
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_labels_are_short_plain_and_each_another() {
+        let labels = ["Pleural_Thickening", "a/b", "a_b", "A b", ".."].map(str::to_string);
+        let names = ["Pleural_Thickening", "a_b", "a_b-2", "A_b-3", "__"];
+        assert_eq!(file_names(&labels), names);
+        let long = file_names(&["x".repeat(300), "x".repeat(299)]);
+        assert_eq!((long[0].len(), long[1].len()), (50, 52));
+    }
 }

@@ -26,9 +26,10 @@ use crate::weights::Network;
 
 pub use error::PredictError;
 pub use heat_maps::{HeatMapLabels, HeatMaps};
-pub(crate) use heat_maps::{grey, map_values, region};
+#[cfg(feature = "train")]
+pub(crate) use heat_maps::{caption, file_names, grey, map_values, region};
 pub use inputs::{ImageFile, ImageFiles};
-pub use output::{OutputFormat, PredictionWriter};
+pub use output::{OutputFile, OutputFormat, PredictionWriter};
 
 /// How images are predicted.
 #[derive(Clone, Debug)]

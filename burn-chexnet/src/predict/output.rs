@@ -1,7 +1,9 @@
 //! Probabilities as a table, CSV or JSON, written as they come.
 
 use std::fmt;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
@@ -103,9 +105,10 @@ impl<W: Write> PredictionWriter<W> {
     ///
     /// If they cannot be written.
     pub fn write(&mut self, predictions: &[Prediction]) -> io::Result<()> {
+        let mut text = Vec::new();
         for prediction in predictions {
             match self.format {
-                OutputFormat::Table => self.write_table(prediction)?,
+                OutputFormat::Table => self.write_table(&mut text, prediction)?,
                 OutputFormat::Csv => {
                     let numbers: Vec<String> = prediction
                         .probabilities
@@ -114,32 +117,33 @@ impl<W: Write> PredictionWriter<W> {
                         .collect();
                     let numbers = numbers.iter().map(String::as_str);
                     let row = csv_row([prediction.image.as_str()].into_iter().chain(numbers))?;
-                    self.output.write_all(&row)?;
+                    text.extend(row);
                 }
                 OutputFormat::Json => {
                     let separator = if self.written > 0 { ",\n" } else { "\n" };
-                    self.output.write_all(separator.as_bytes())?;
+                    text.extend(separator.as_bytes());
                     let record = Record {
                         prediction,
                         labels: &self.labels,
                     };
-                    serde_json::to_writer(&mut self.output, &record)?;
+                    serde_json::to_writer(&mut text, &record)?;
                 }
             }
             self.written += 1;
         }
+        self.output.write_all(&text)?;
         self.output.flush()
     }
 
-    fn write_table(&mut self, prediction: &Prediction) -> io::Result<()> {
+    fn write_table(&self, text: &mut Vec<u8>, prediction: &Prediction) -> io::Result<()> {
         if self.written > 0 {
-            writeln!(self.output)?;
+            writeln!(text)?;
         }
-        writeln!(self.output, "{}", prediction.image)?;
+        writeln!(text, "{}", prediction.image)?;
         let width = self.labels.iter().map(|label| label.chars().count()).max();
         let width = width.unwrap_or(0);
         for (label, probability) in self.labels.iter().zip(&prediction.probabilities) {
-            writeln!(self.output, "  {label:width$}  {probability:.3}")?;
+            writeln!(text, "  {label:width$}  {probability:.3}")?;
         }
         Ok(())
     }
@@ -155,6 +159,59 @@ impl<W: Write> PredictionWriter<W> {
         }
         self.output.flush()?;
         Ok(self.output)
+    }
+}
+
+/// A file that takes its name when it is whole: until then an earlier one stays.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: File,
+    aside: PathBuf,
+    path: PathBuf,
+}
+
+impl OutputFile {
+    /// Begins a file that will be at `path`; it lies beside until then.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".tmp");
+        Ok(Self {
+            file: File::create(&aside)?,
+            aside: aside.into(),
+            path,
+        })
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written to the disk or renamed.
+    pub fn commit(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.aside, &self.path)
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    /// Removes what was not to be; what has its name is no longer here.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.aside);
     }
 }
 

@@ -98,8 +98,9 @@ impl XrayLoader {
         all
     }
 
-    /// Images that were left out before the run was resumed.
-    pub fn recall(&self, skipped: Vec<BadImage>) {
+    /// Images that were left out before the run was resumed, and the time waited until then.
+    pub fn recall(&self, skipped: Vec<BadImage>, waited: Duration) {
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner) += waited;
         *self.recalled.lock().unwrap_or_else(PoisonError::into_inner) = skipped;
     }
 

@@ -1,4 +1,5 @@
-//! Heat maps of the test images that a network gets best and worst, label by label.
+//! Heat maps of the test images that a network gets best and worst, label by label: by probability,
+//! since there is no threshold that would make them right or wrong.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::Preprocessing;
 use crate::explain::class_activation_maps;
 use crate::heat_map::HeatMap;
 use crate::model::Classifier;
-use crate::predict::{PredictError, grey, map_values, region};
+use crate::predict::{PredictError, caption, file_names, grey, map_values, region};
 use crate::predictions::{Prediction, Predictions};
 
 /// Images that the network computes at once.
@@ -22,22 +23,26 @@ const BATCH: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The positive image of the highest probability.
-    Found,
+    HighestPositive,
     /// The positive image of the lowest probability.
-    Missed,
+    LowestPositive,
     /// The negative image of the highest probability.
-    FalseAlarm,
+    HighestNegative,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Found, Self::Missed, Self::FalseAlarm];
+    const ALL: [Self; 3] = [
+        Self::HighestPositive,
+        Self::LowestPositive,
+        Self::HighestNegative,
+    ];
 
     /// The end of its file's name.
     fn name(self) -> &'static str {
         match self {
-            Self::Found => "found",
-            Self::Missed => "missed",
-            Self::FalseAlarm => "false-alarm",
+            Self::HighestPositive => "highest-positive",
+            Self::LowestPositive => "lowest-positive",
+            Self::HighestNegative => "highest-negative",
         }
     }
 }
@@ -57,7 +62,8 @@ pub(super) fn is_case(file: &str) -> bool {
         .any(|kind| file.ends_with(&format!("-{}.png", kind.name())))
 }
 
-/// Writes `<label>-found.png`, `<label>-missed.png` and `<label>-false-alarm.png` of every label
+/// Writes `<label>-highest-positive.png`, `<label>-lowest-positive.png` and
+/// `<label>-highest-negative.png` of every label
 /// that has such images into `folder`.
 pub(super) fn draw<C: Classifier>(
     network: &C,
@@ -77,6 +83,7 @@ pub(super) fn draw<C: Classifier>(
     let cases: Vec<Case> = (0..labels.len())
         .flat_map(|label| choose(&predictions.records, label))
         .collect();
+    let files = file_names(labels);
     let mut progress = Progress::new("heat maps", cases.len(), "images");
     let mut drawn = 0;
     for batch in cases.chunks(BATCH) {
@@ -100,9 +107,12 @@ pub(super) fn draw<C: Classifier>(
         for (position, (case, original)) in batch.iter().zip(&originals).enumerate() {
             let map = (position * outputs + case.label) * area;
             let name = &labels[case.label];
-            let caption = format!("{name} {} {}", case.kind.name(), case.prediction.image);
+            let caption = caption(
+                &case.prediction.image,
+                &format!("{name}, {}", case.kind.name().replace('-', " ")),
+            );
             let heat_map = HeatMap {
-                label: &caption.chars().take(LONGEST_CAPTION).collect::<String>(),
+                label: &caption,
                 probability: case.prediction.probabilities[case.label],
                 pixels: &grey(original),
                 width: original.width(),
@@ -112,11 +122,7 @@ pub(super) fn draw<C: Classifier>(
                 columns,
                 rectangle: region(original, preprocessing)?,
             };
-            let file = format!(
-                "{}-{}.png",
-                name.replace(['/', '\\'], "_"),
-                case.kind.name()
-            );
+            let file = format!("{}-{}.png", files[case.label], case.kind.name());
             heat_map
                 .write(folder.join(file))
                 .map_err(PredictError::from)?;
@@ -127,9 +133,6 @@ pub(super) fn draw<C: Classifier>(
     progress.finish(&format!("in {}", folder.display()));
     Ok(())
 }
-
-/// A caption should not be wider than a page.
-const LONGEST_CAPTION: usize = 100;
 
 /// The cases of a label; a single positive image is not shown twice.
 fn choose(predictions: &[Prediction], label: usize) -> Vec<Case<'_>> {
@@ -145,16 +148,16 @@ fn choose(predictions: &[Prediction], label: usize) -> Vec<Case<'_>> {
         kind,
         prediction,
     };
-    let found = side(true).max_by(by_probability);
-    let missed = side(true)
+    let highest = side(true).max_by(by_probability);
+    let lowest = side(true)
         .min_by(by_probability)
-        .filter(|missed| found != Some(*missed));
+        .filter(|lowest| highest != Some(*lowest));
     [
-        found.map(|found| case(Kind::Found, found)),
-        missed.map(|missed| case(Kind::Missed, missed)),
+        highest.map(|highest| case(Kind::HighestPositive, highest)),
+        lowest.map(|lowest| case(Kind::LowestPositive, lowest)),
         side(false)
             .max_by(by_probability)
-            .map(|alarm| case(Kind::FalseAlarm, alarm)),
+            .map(|highest| case(Kind::HighestNegative, highest)),
     ]
     .into_iter()
     .flatten()
@@ -195,18 +198,24 @@ mod tests {
         assert_eq!(
             chosen(&rows),
             [
-                (Kind::Found, "1".to_string()),
-                (Kind::Missed, "0".to_string()),
-                (Kind::FalseAlarm, "3".to_string())
+                (Kind::HighestPositive, "1".to_string()),
+                (Kind::LowestPositive, "0".to_string()),
+                (Kind::HighestNegative, "3".to_string())
             ]
         );
-        assert_eq!(chosen(&rows[..1]), [(Kind::Found, "0".to_string())]);
+        assert_eq!(
+            chosen(&rows[..1]),
+            [(Kind::HighestPositive, "0".to_string())]
+        );
         assert_eq!(chosen(&rows[2..3]), []);
     }
 
     #[test]
     fn its_own_files_are_known_again() {
-        assert!(is_case("Mass-false-alarm.png") && is_case("Pleural_Thickening-found.png"));
-        assert!(!is_case("found.png") && !is_case("Mass-found.svg"));
+        assert!(
+            is_case("Mass-highest-negative.png")
+                && is_case("Pleural_Thickening-lowest-positive.png")
+        );
+        assert!(!is_case("highest-positive.png") && !is_case("Mass-highest-positive.svg"));
     }
 }

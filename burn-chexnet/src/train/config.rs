@@ -12,6 +12,7 @@ use crate::PreprocessingError;
 use crate::loss::Reduction;
 use crate::model::Architecture;
 use crate::preprocessing::SIZES;
+use crate::written::write_whole;
 
 /// Beyond any machine; more would only stall this one.
 const MOST_THREADS: usize = 1024;
@@ -214,7 +215,7 @@ impl TrainConfig {
             return Err(RunError::file(
                 folder,
                 format!(
-                    "there is no run here to resume: it would have a {}",
+                    "there is no run here to resume, it would have a {}: name the output folder of a run",
                     output::CONFIG
                 ),
             ));
@@ -254,7 +255,7 @@ impl TrainConfig {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RunError> {
         let path = path.as_ref();
         let text = serde_json::to_string_pretty(self).map_err(|e| RunError::file(path, e))?;
-        std::fs::write(path, text + "\n").map_err(|e| RunError::file(path, e))
+        write_whole(path, (text + "\n").as_bytes()).map_err(|e| RunError::file(path, e))
     }
 
     /// Whether every value makes sense on its own.
@@ -317,6 +318,17 @@ impl TrainConfig {
                 reason: format!("{value} must be from 0 to {most}"),
             })
         };
+        if let ScheduleChoice::Cosine { minimum } = self.schedule
+            && minimum > self.learning_rate
+        {
+            return Err(RunError::Option {
+                option: "--schedule",
+                reason: format!(
+                    "a cosine cannot fall from {} to {minimum}: give a smaller minimum",
+                    self.learning_rate
+                ),
+            });
+        }
         share("--backbone-lr", self.backbone_lr, 1.0)?;
         if self.freeze_backbone && self.backbone_lr != 1.0 {
             return Err(RunError::Option {
@@ -427,7 +439,7 @@ mod tests {
     #[test]
     fn values_that_make_no_sense_are_named() {
         type Change = fn(&mut TrainConfig);
-        let cases: [(&str, Change); 21] = [
+        let cases: [(&str, Change); 22] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
             ("--phantom-images", |config| config.phantom_images = 0),
@@ -444,6 +456,9 @@ mod tests {
             ("--backbone-lr", |config| {
                 config.freeze_backbone = true;
                 config.backbone_lr = 0.1;
+            }),
+            ("--schedule", |config| {
+                config.schedule = ScheduleChoice::Cosine { minimum: 1.0 };
             }),
             ("--warm-up", |config| config.warm_up = 11.0),
             ("--warm-up-start", |config| config.warm_up_start = f64::NAN),

@@ -1,10 +1,13 @@
 //! Records, split and images of a run.
 
+use std::hash::Hasher;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use burn_dist::progress::write_line;
 use chest_datasets::{Dataset, ImageSource, LabelPolicies, LabelValue, PolicyReport, Split};
+
+use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::tables::Tables;
 use super::{RunError, SplitName, TrainConfig};
@@ -98,6 +101,33 @@ impl RunData {
         ));
         let used: Vec<usize> = sides.iter().flat_map(|(_, side)| *side).copied().collect();
         Ok(ImageSource::new(self.dataset.clone(), &self.folder, &used)?)
+    }
+
+    /// A digest of the images of all sides, by name, and of their labels: SipHash-2-4 with 128 bits.
+    pub fn digest(&self) -> String {
+        let mut hasher = SipHasher24::new();
+        let records = self.dataset.records();
+        for side in [
+            self.split.train(),
+            self.split.validation(),
+            self.split.test(),
+        ] {
+            hasher.write_usize(side.len());
+            for &index in side {
+                let record = &records[index];
+                hasher.write(record.image.as_bytes());
+                hasher.write_u8(0);
+                for label in &record.labels {
+                    let target = label.target();
+                    hasher.write_u8(match target {
+                        None => 2,
+                        Some(target) => u8::from(target > 0.5),
+                    });
+                }
+            }
+        }
+        let hash = hasher.finish128();
+        format!("{:016x}{:016x}", hash.h1, hash.h2)
     }
 
     /// The labels that training cannot learn: all that is known of them is of one kind.

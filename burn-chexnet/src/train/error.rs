@@ -42,6 +42,14 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// A run cannot go on with other options.
+    #[error("the run in {} has another {differences}: --resume {} takes its options as they were; for others begin a new run", path.display(), path.display())]
+    Differs {
+        /// Its folder.
+        path: PathBuf,
+        /// What differs, with both values.
+        differences: String,
+    },
     /// A side of the split has no image.
     #[error("the {side} side of the split `{split}` has no image: give more data or another split")]
     EmptySide {

@@ -1,13 +1,14 @@
 //! The output folder of a run: the names in it, and making room for a new run.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
 use burn_dist::progress::write_line;
 use burn_dist::train::{Snapshots, TrainError};
 
-use super::RunError;
 use super::cases::is_case;
+use super::{RunError, TrainConfig};
 
 pub(super) const BEST: &str = "best.safetensors";
 pub(super) const LAST: &str = "last.safetensors";
@@ -15,12 +16,16 @@ pub(super) const METRICS: &str = "metrics.csv";
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const SPLIT: &str = "split.csv";
 pub(super) const RESULTS: &str = "results.json";
+/// Of several seeds, in the folder above theirs.
+pub(super) const SEEDS: &str = "seeds.json";
 pub(super) const CURVES: &str = "figures/curves.svg";
 pub(super) const ROC: &str = "figures/roc.svg";
 /// Heat maps of test images.
 pub(super) const CASES: &str = "figures/cases";
 /// The synthetic data set, where no other is named. It stays: the next run may want the same.
 pub(super) const PHANTOM: &str = "phantom";
+/// Held by the process that trains into the folder.
+const LOCK: &str = ".lock";
 /// burn-dist's snapshots.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 
@@ -30,6 +35,74 @@ pub(super) fn create(output: &Path) -> Result<(), RunError> {
         path: output.to_path_buf(),
         reason: error.to_string(),
     })
+}
+
+/// Takes the folder for this process while the file lives; the system gives it back however the
+/// process ends.
+///
+/// # Errors
+///
+/// If another process has it. Where the file system has no locks everybody gets it.
+pub(super) fn lock(output: &Path) -> Result<Option<File>, RunError> {
+    let options = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(output.join(LOCK));
+    let Ok(file) = options else {
+        return Ok(None);
+    };
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(RunError::Output {
+            path: output.to_path_buf(),
+            reason: "another process is training into it: wait for its end, or name another folder"
+                .to_string(),
+        }),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Ok(()) => Ok(Some(file)),
+    }
+}
+
+/// Refuses a folder whose configuration this program has not written: nothing of somebody else's
+/// may be replaced.
+pub(super) fn ensure_own(output: &Path) -> Result<(), RunError> {
+    let path = output.join(CONFIG);
+    match path.exists() {
+        false => Ok(()),
+        true => match TrainConfig::read(&path, None) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(RunError::Output {
+                path: output.to_path_buf(),
+                reason: format!(
+                    "it holds something else, to go by {error}: name another folder, or remove that file"
+                ),
+            }),
+        },
+    }
+}
+
+/// Removes the results of a run that goes on: they would be those of fewer epochs.
+pub(super) fn remove_results(output: &Path) -> Result<(), RunError> {
+    for name in [RESULTS, CURVES, ROC] {
+        remove(&output.join(name))?;
+    }
+    Ok(())
+}
+
+fn remove(file: &Path) -> Result<(), RunError> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(RunError::file(file, format!("cannot be replaced: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the folder has weights or results, of a run that must not be lost by mistake.
+pub(super) fn has_weights(output: &Path) -> bool {
+    [BEST, LAST, RESULTS]
+        .iter()
+        .any(|name| output.join(name).exists())
 }
 
 /// Makes the folders in it.
@@ -49,10 +122,13 @@ pub(super) fn create_folders(output: &Path) -> Result<(), RunError> {
 /// Removes what an earlier run left in the folder, file by file: results beside another run's
 /// configuration would deceive. Whatever else lies there stays.
 pub(super) fn remove_earlier_run(output: &Path) -> Result<(), RunError> {
-    if output.join(RESULTS).exists() {
+    let snapshots = Snapshots::new(output.join(CHECKPOINTS));
+    if has_weights(output) || !snapshots.is_empty().map_err(TrainError::from)? {
         write_line(&format!("replacing the run in {}", output.display()));
     }
-    let files = [BEST, LAST, METRICS, CONFIG, SPLIT, RESULTS, CURVES, ROC];
+    let files = [
+        BEST, LAST, METRICS, CONFIG, SPLIT, RESULTS, SEEDS, CURVES, ROC,
+    ];
     let cases = std::fs::read_dir(output.join(CASES)).into_iter().flatten();
     let cases = cases
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -61,20 +137,9 @@ pub(super) fn remove_earlier_run(output: &Path) -> Result<(), RunError> {
             name.is_some_and(is_case)
         });
     for file in files.map(|name| output.join(name)).into_iter().chain(cases) {
-        match std::fs::remove_file(&file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(RunError::file(
-                    &file,
-                    format!("cannot be replaced: {error}"),
-                ));
-            }
-            _ => {}
-        }
+        remove(&file)?;
     }
-    Snapshots::new(output.join(CHECKPOINTS))
-        .clear()
-        .map_err(TrainError::from)?;
-    Ok(())
+    Ok(snapshots.clear().map_err(TrainError::from)?)
 }
 
 #[cfg(test)]
@@ -95,7 +160,7 @@ mod tests {
             BEST,
             RESULTS,
             ROC,
-            "figures/cases/Mass-missed.png",
+            "figures/cases/Mass-lowest-positive.png",
             "checkpoints/step-12/model.bpk",
             "checkpoints/step-13.tmp/model.bpk",
         ];

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use burn_dist::train::{EpochSummary, Observer};
 use chest_datasets::BadImage;
@@ -23,6 +24,8 @@ pub struct Recorder {
     metadata: Metadata,
     /// The loaders of training and validation, for what they leave out.
     loaders: [XrayLoader; 2],
+    /// Of the data that the run began with.
+    digest: String,
     predictions: Predictions,
     history: Arc<Mutex<Vec<EpochRecord>>>,
 }
@@ -52,16 +55,26 @@ struct State {
     epochs: Vec<EpochRecord>,
     /// Images that training and validation have left out.
     skipped: [Vec<BadImage>; 2],
+    /// Seconds for which training has waited for images.
+    waited: f64,
+    /// Of the data, [`RunData::digest`](super::RunData::digest).
+    digest: String,
 }
 
 impl Recorder {
-    /// For the run whose output folder is `folder`; `metadata` goes with the weights, and `loaders` are
-    /// those of training and validation.
-    pub fn new(folder: &Path, metadata: Metadata, loaders: [XrayLoader; 2]) -> Self {
+    /// For the run whose output folder is `folder`; `metadata` goes with the weights, `loaders` are
+    /// those of training and validation, and `digest` is that of the data.
+    pub fn new(
+        folder: &Path,
+        metadata: Metadata,
+        loaders: [XrayLoader; 2],
+        digest: String,
+    ) -> Self {
         Self {
             folder: folder.to_path_buf(),
             metadata,
             loaders,
+            digest,
             predictions: Predictions::default(),
             history: Arc::default(),
         }
@@ -124,8 +137,15 @@ impl Recorder {
         if let Some(best) = best {
             self.ensure_best(best)?;
         }
-        for (loader, skipped) in self.loaders.iter().zip(state.skipped) {
-            loader.recall(skipped);
+        if state.digest != self.digest {
+            return Err(RunError::file(
+                &self.folder,
+                "the labels of the data are no longer those that the run began with: restore the tables, or begin a new run",
+            ));
+        }
+        let waited = [state.waited, 0.0].map(Duration::from_secs_f64);
+        for ((loader, skipped), waited) in self.loaders.iter().zip(state.skipped).zip(waited) {
+            loader.recall(skipped, waited);
         }
         *self.history.lock().unwrap_or_else(PoisonError::into_inner) = state.epochs;
         self.write_table()
@@ -208,6 +228,8 @@ impl<C: Classifier> Observer<SupervisedClassifier<C>> for Recorder {
         let state = State {
             epochs: self.epochs(),
             skipped: self.loaders.each_ref().map(XrayLoader::skipped),
+            waited: self.loaders[0].waited().as_secs_f64(),
+            digest: self.digest.clone(),
         };
         serde_json::to_value(state).unwrap_or_default()
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunError;
 use crate::metrics::Evaluation;
+use crate::written::write_whole;
 
 /// What a run achieved on the test side, with the weights of the lowest validation loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct Results {
     pub validation_loss: f64,
     /// Images used on each side, without those that were left out.
     pub images: SideCounts,
+    /// A digest of the images and labels on all sides, to tell later whether they are still the same.
+    pub data_digest: String,
     /// The full evaluation, in the order of the labels.
     #[serde(skip)]
     pub evaluation: Option<Evaluation>,
@@ -75,7 +78,7 @@ impl Results {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RunError> {
         let path = path.as_ref();
         let text = serde_json::to_string_pretty(self).map_err(|e| RunError::file(path, e))?;
-        std::fs::write(path, text + "\n").map_err(|e| RunError::file(path, e))
+        write_whole(path, (text + "\n").as_bytes()).map_err(|e| RunError::file(path, e))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use burn_dist::progress::write_line;
-use burn_dist::train::{Snapshot, Snapshots, TrainError};
+use burn_dist::train::{Snapshot, SnapshotError, Snapshots, TrainError};
 use chest_datasets::Split;
 use serde_json::Value;
 
@@ -18,7 +18,6 @@ pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
         for name in [
             "output",
             "cache",
-            "weights",
             "threads",
             "checkpoint_steps",
             "keep_checkpoints",
@@ -56,13 +55,29 @@ pub(super) fn newest(
     snapshots: &Snapshots,
 ) -> Result<Option<Snapshot>, RunError> {
     let Some(snapshot) = snapshots.newest().map_err(TrainError::from)? else {
+        // Beginning anew would replace them.
+        if output::has_weights(&config.output) {
+            return Err(RunError::Output {
+                path: config.output.clone(),
+                reason: format!(
+                    "it has weights or results, and no snapshot in {} to go on from: leave out --resume to replace them, or name another folder",
+                    output::CHECKPOINTS
+                ),
+            });
+        }
         write_line(&format!(
             "there is no snapshot in {} yet: beginning from the start",
             config.output.display()
         ));
         return Ok(None);
     };
-    snapshots.check(&snapshot).map_err(TrainError::from)?;
+    snapshots.check(&snapshot).map_err(|error| match error {
+        SnapshotError::Differs { differences, .. } => RunError::Differs {
+            path: config.output.clone(),
+            differences: differences.join(", another "),
+        },
+        other => TrainError::from(other).into(),
+    })?;
     if snapshot.epoch() > config.epochs {
         return Err(RunError::Option {
             option: "--epochs",
@@ -80,10 +95,9 @@ pub(super) fn newest(
 /// Refuses to go on with other images, or with the same on other sides.
 pub(super) fn ensure_same_split(config: &TrainConfig, data: &RunData) -> Result<(), RunError> {
     let path = config.output.join(output::SPLIT);
-    let began = Split::from_csv(&path, data.dataset())?;
-    match began == *data.split() {
-        true => Ok(()),
-        false => Err(RunError::file(
+    match Split::from_csv(&path, data.dataset()) {
+        Ok(began) if began == *data.split() => Ok(()),
+        _ => Err(RunError::file(
             &path,
             format!(
                 "the run began with this split, which is not that of {} now: restore the tables, or begin a new run",

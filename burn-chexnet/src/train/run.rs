@@ -15,7 +15,7 @@ use super::cache::open_cache;
 use super::cases;
 use super::figures::EpochPoint;
 use super::output;
-use super::recipe::{backbone, start_from};
+use super::recipe::{backbone, ensure_same_network, start_from};
 use super::recorder::EpochRecord;
 use super::results::{SideCounts, by_name};
 use super::resume::{ensure_same_split, newest, snapshots};
@@ -91,11 +91,18 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     let device = config.device.device();
     // Before anything that takes long: a wrong folder or option must not cost hours.
     output::create(&config.output)?;
+    let _lock = output::lock(&config.output)?;
     let snapshots = snapshots(config)?;
     let snapshot = match control.resume {
         true => newest(config, &snapshots)?,
         false => None,
     };
+    if snapshot.is_none() {
+        output::ensure_own(&config.output)?;
+        if let Some(path) = &config.weights {
+            ensure_same_network(path, config)?;
+        }
+    }
     if config.data.is_none() {
         write_phantom(config)?;
     }
@@ -170,7 +177,7 @@ impl Run<'_> {
         let config = self.config;
         let metadata = self.metadata();
         if let (Some(path), None) = (&config.weights, &snapshot) {
-            start_from(&mut network, path, config, &metadata.labels)?;
+            start_from(&mut network, path, &metadata.labels)?;
         }
         self.announce(&network);
         self.prepare_output(snapshot.as_ref())?;
@@ -192,7 +199,8 @@ impl Run<'_> {
         let training = self.loader(Side::Train, shuffled)?;
         let validation = self.loader(Side::Validation, Order::Fixed)?;
         let loaders = [training.clone(), validation.clone()];
-        let recorder = Recorder::new(&config.output, metadata, loaders);
+        let digest = self.data.digest();
+        let recorder = Recorder::new(&config.output, metadata, loaders, digest);
         let history = recorder.history();
         let trained = Training::new(&config.output, self.device.clone())
             .epochs(config.epochs)
@@ -223,6 +231,11 @@ impl Run<'_> {
                     .find_map(|(side, loader)| all_skipped(side, loader));
                 lost.unwrap_or(error.into())
             })?;
+        if let (Ending::Early, Some(patience)) = (trained.ending, config.early_stopping) {
+            write_line(&format!(
+                "training has ended early: the validation loss has not been lower for {patience} epochs"
+            ));
+        }
         let best = trained.epochs.iter().rev().find(|epoch| epoch.best);
         let (Ending::Complete | Ending::Early, Some(best)) = (trained.ending, best) else {
             return Ok(Outcome::Stopped(Stopped {
@@ -259,6 +272,7 @@ impl Run<'_> {
                 validation: validation.num_decodable(),
                 test: test.num_decodable(),
             },
+            data_digest: self.data.digest(),
             evaluation: Some(evaluation),
         };
         results.write(config.output.join(output::RESULTS))?;
@@ -298,7 +312,7 @@ impl Run<'_> {
         let config = self.config;
         let batches = self.counts().training.div_ceil(config.batch_size);
         let epoch = batches.div_ceil(config.accumulate);
-        let run = epoch * config.epochs;
+        let run = epoch.saturating_mul(config.epochs);
         let run = config.max_steps.map_or(run, |most| most.min(run));
         let warm_up = (config.warm_up * epoch as f64).round() as usize;
         let schedule = config
@@ -349,12 +363,19 @@ impl Run<'_> {
         output::create_folders(folder)?;
         match snapshot {
             None => output::remove_earlier_run(folder)?,
-            Some(snapshot) => write_line(&format!(
-                "going on after step {}, in epoch {}, from {}",
-                snapshot.steps(),
-                snapshot.epoch(),
-                snapshot.path().display()
-            )),
+            Some(snapshot) => {
+                write_line(&format!(
+                    "going on after step {}, in epoch {}, from {}",
+                    snapshot.steps(),
+                    snapshot.epoch(),
+                    snapshot.path().display()
+                ));
+                if snapshot.epoch() < self.config.epochs {
+                    output::remove_results(folder)?;
+                } else if folder.join(output::RESULTS).exists() {
+                    write_line("this run has ended before: it is only measured again");
+                }
+            }
         }
         self.config.write(folder.join(output::CONFIG))?;
         if snapshot.is_none() {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::results::Results;
 use super::resume::fingerprint;
-use super::{Outcome, RunControl, RunError, TrainConfig, output, run};
+use super::{Outcome, RunControl, RunData, RunError, TrainConfig, output, run};
+use crate::written::write_whole;
 
 /// Results over several seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +94,7 @@ pub fn run_seeds(
         results.insert(seed, result);
     }
     let all = SeedResults::of(&results);
-    all.write(&config.output.join("seeds.json"))?;
+    all.write(&config.output.join(output::SEEDS))?;
     Ok(Outcome::Finished(all))
 }
 
@@ -104,13 +105,16 @@ fn earlier(config: &TrainConfig) -> Result<Option<Results>, RunError> {
         return Ok(None);
     };
     let began = TrainConfig::of_run(&config.output, None)?;
-    if fingerprint(&began)? != fingerprint(config)? || began.epochs != config.epochs {
-        return Ok(None); // The run itself says what differs.
+    let results: Results =
+        serde_json::from_str(&text).map_err(|error| RunError::file(path, error))?;
+    let ended =
+        results.stopped_early || results.epochs == config.epochs || config.max_steps.is_some();
+    let same = fingerprint(&began)? == fingerprint(config)? && began.epochs == config.epochs;
+    if !ended || !same || RunData::open(config)?.digest() != results.data_digest {
+        return Ok(None); // The run itself goes on, or says what differs.
     }
     write_line(&format!("seed {}: has ended before", config.seed));
-    serde_json::from_str(&text)
-        .map(Some)
-        .map_err(|error| RunError::file(path, error))
+    Ok(Some(results))
 }
 
 impl SeedResults {
@@ -137,7 +141,7 @@ impl SeedResults {
 
     fn write(&self, path: &Path) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).map_err(|e| RunError::file(path, e))?;
-        std::fs::write(path, text + "\n").map_err(|e| RunError::file(path, e))
+        write_whole(path, (text + "\n").as_bytes()).map_err(|e| RunError::file(path, e))
     }
 }
 

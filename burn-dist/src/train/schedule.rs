@@ -107,8 +107,13 @@ impl LearningRate {
         }
     }
 
-    /// Tells the schedule the validation loss of an epoch.
-    pub fn observe(&mut self, validation_loss: f64) {
+    /// Tells the schedule the validation loss of an epoch that ended after `steps`. Until the
+    /// warm-up ends it does not listen.
+    pub fn observe(&mut self, validation_loss: f64, steps: usize) {
+        let warm_up = self.warm_up.as_ref();
+        if warm_up.is_some_and(|warm_up| steps <= warm_up.steps) {
+            return;
+        }
         if let Schedule::Plateau(plateau) = &mut self.schedule {
             self.base = plateau.observe(validation_loss, self.base);
         }
@@ -118,5 +123,27 @@ impl LearningRate {
 impl From<f64> for LearningRate {
     fn from(base: f64) -> Self {
         Self::new(base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stalls while the rate still rises says nothing of the full rate.
+    #[test]
+    fn a_plateau_does_not_listen_to_the_warm_up() {
+        let mut rate = LearningRate::new(1.0)
+            .warm_up(WarmUp {
+                steps: 4,
+                start: 0.0,
+            })
+            .schedule(Schedule::Plateau(Plateau::new(0.5, 0)));
+        rate.observe(1.0, 2);
+        rate.observe(2.0, 4);
+        assert_eq!((rate.at(2), rate.at(4)), (0.5, 1.0));
+        rate.observe(3.0, 6);
+        rate.observe(3.0, 8);
+        assert_eq!(rate.at(8), 0.5);
     }
 }

@@ -243,6 +243,9 @@ where
         });
         match (&self.snapshots, &self.resume) {
             (Some(snapshots), Some(snapshot)) => snapshots.ensure_same(snapshot, &settings)?,
+            (None, Some(snapshot)) => Snapshots::new("")
+                .configuration(snapshot.configuration().clone())
+                .ensure_same(snapshot, &settings)?,
             // Else a run that is killed before its first snapshot would go on from another's.
             (Some(snapshots), None) if self.replica.is_main() => snapshots.clear()?,
             _ => {}

@@ -64,7 +64,7 @@ fn run(
         }
         rates.push(rate.at(step));
         model = optimizer.step(rate.at(step), model, gradients);
-        rate.observe(loss.into_scalar::<f64>());
+        rate.observe(loss.into_scalar::<f64>(), step + 1);
         if KEPT.contains(&(step + 1)) {
             let values = |parameter: &Param<Tensor<2>>| {
                 let data = parameter.val().into_data();

@@ -10,22 +10,20 @@ use crate::train::step::NETWORK;
 use crate::train::{RunError, TrainConfig};
 use crate::weights::{self, Metadata};
 
-/// Puts the weights at `path` into `network`, for `labels`. The classifier is taken where the labels
-/// are the same, in the same order; else only the backbone is, and the classifier stays new.
+/// Refuses weights at `path` of another network than that of `config`, without reading them whole.
 ///
 /// # Errors
 ///
-/// If they are weights of another network than that of `config`, or cannot be read.
-pub(in crate::train) fn start_from<C: Classifier>(
-    network: &mut C,
+/// Names both networks, and the options that would fit.
+pub(in crate::train) fn ensure_same_network(
     path: &Path,
     config: &TrainConfig,
-    labels: &[String],
 ) -> Result<(), RunError> {
     let metadata = Metadata::read(path)?;
     let (model, channels) = (metadata.architecture, metadata.preprocessing.channels());
-    if (model, channels) != (config.model, config.in_channels) {
-        return Err(RunError::Option {
+    match (model, channels) == (config.model, config.in_channels) {
+        true => Ok(()),
+        false => Err(RunError::Option {
             option: "--weights",
             reason: format!(
                 "{} has weights of {model} with {channels} channels, not of {} with {}: give --model {model} --in-channels {channels}",
@@ -33,13 +31,26 @@ pub(in crate::train) fn start_from<C: Classifier>(
                 config.model,
                 config.in_channels,
             ),
-        });
+        }),
     }
-    let (loaded, classifier) = match metadata.labels == labels {
+}
+
+/// Puts the weights at `path` into `network`, for `labels`. The classifier is taken where the labels
+/// are the same, in the same order; else only the backbone is, and the classifier stays new.
+///
+/// # Errors
+///
+/// If they cannot be read, or do not fit.
+pub(in crate::train) fn start_from<C: Classifier>(
+    network: &mut C,
+    path: &Path,
+    labels: &[String],
+) -> Result<(), RunError> {
+    let (loaded, classifier) = match Metadata::read(path)?.labels == labels {
         true => (weights::load(network, path)?, "its classifier"),
         false => (
             weights::load_backbone(network, path)?,
-            "a new classifier, since the labels are others",
+            "a new classifier, since the labels are others or in another order",
         ),
     };
     write_line(&format!(

@@ -124,6 +124,15 @@ impl Snapshots {
         }
     }
 
+    /// Whether there is no snapshot, not even a damaged one.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be read.
+    pub fn is_empty(&self) -> Result<bool, SnapshotError> {
+        Ok(self.list()?.is_empty())
+    }
+
     /// Removes every snapshot, finished or not: a new run begins. Whatever else lies in the folder
     /// stays.
     ///
@@ -174,6 +183,11 @@ impl Snapshots {
         }
     }
 
+    /// Where the snapshot after this many steps lies.
+    pub(in crate::train) fn path(&self, steps: usize) -> PathBuf {
+        self.folder.join(format!("step-{steps}"))
+    }
+
     /// Writes a snapshot of `state` and removes those that are no longer kept.
     pub(in crate::train) fn write(
         &self,
@@ -182,7 +196,7 @@ impl Snapshots {
         model: &[u8],
         optimizer: &[u8],
     ) -> Result<PathBuf, SnapshotError> {
-        let path = self.folder.join(format!("step-{}", state.steps));
+        let path = self.path(state.steps);
         let document = Document {
             format: FORMAT,
             configuration: self.configuration.clone(),
@@ -229,7 +243,8 @@ impl Snapshots {
             file.sync_all()?;
         }
         sync_folder(&unfinished)?;
-        // One of these steps can only be a damaged one, which was passed over.
+        // One of these steps can only be a damaged one, which was passed over: the loop saves no step
+        // twice.
         remove(path)?;
         fs::rename(&unfinished, path)?;
         sync_folder(&self.folder)?;
@@ -256,6 +271,7 @@ impl Snapshots {
             let name = path.file_name().and_then(|name| name.to_str());
             let steps = name.and_then(|name| name.strip_prefix("step-")?.parse().ok());
             if let Some(steps) = steps
+                && name == Some(&format!("step-{steps}"))
                 && path.is_dir()
             {
                 found.push((steps, path));
@@ -326,6 +342,10 @@ impl Snapshot {
             return Err(damaged(path, reason));
         }
         let document: Document = serde_json::from_value(value).map_err(failed)?;
+        let steps = document.state.steps;
+        if !path.ends_with(format!("step-{steps}")) {
+            return Err(damaged(path, format!("it was taken after step {steps}")));
+        }
         Ok(Self {
             path: path.to_path_buf(),
             configuration: document.configuration,

@@ -217,7 +217,9 @@ where
                 true => Some(validation_loss),
                 false => run.state.best,
             };
-            run.state.learning_rate.observe(validation_loss);
+            run.state
+                .learning_rate
+                .observe(validation_loss, run.state.steps);
             let early_stop = self.end_epoch(run, summary)?;
             if early_stop {
                 return Ok(Ending::Early);
