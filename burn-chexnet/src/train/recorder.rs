@@ -143,7 +143,8 @@ impl Recorder {
                 "the labels of the data are no longer those that the run began with: restore the tables, or begin a new run",
             ));
         }
-        let waited = [state.waited, 0.0].map(Duration::from_secs_f64);
+        let waited = Duration::try_from_secs_f64(state.waited).unwrap_or_default();
+        let waited = [waited, Duration::ZERO];
         for ((loader, skipped), waited) in self.loaders.iter().zip(state.skipped).zip(waited) {
             loader.recall(skipped, waited);
         }
