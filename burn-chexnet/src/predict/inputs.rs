@@ -57,18 +57,29 @@ impl ImageFiles {
                 reason,
             };
             let metadata = std::fs::metadata(input).map_err(|error| refuse(error.to_string()))?;
-            if !metadata.is_dir() {
+            if metadata.is_file() {
                 let stem = input.file_name().map(Path::new).unwrap_or(input);
                 found.push(input, stem, &mut seen);
                 continue;
             }
+            if !metadata.is_dir() {
+                return Err(refuse("this is neither a file nor a folder".to_string()));
+            }
             for entry in WalkDir::new(input).follow_links(true).sort_by_file_name() {
-                let entry = entry.map_err(|error| refuse(error.to_string()))?;
-                if !entry.file_type().is_file() {
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    // The folder itself; of what lies in it a dead link is just no image.
+                    Err(error) if error.depth() == 0 => return Err(refuse(error.to_string())),
+                    Err(_) => {
+                        found.others += 1;
+                        continue;
+                    }
+                };
+                if entry.file_type().is_dir() {
                     continue;
                 }
                 let path = entry.path();
-                match is_image(path) {
+                match entry.file_type().is_file() && is_image(path) {
                     true => {
                         let below = path.strip_prefix(input).unwrap_or(path);
                         found.push(path, below, &mut seen);
@@ -143,6 +154,25 @@ mod tests {
         assert_eq!(found.others, 2);
         let name = root.join("scans/anna/first/view.jpg");
         assert_eq!(found.files[2].name, name.display().to_string());
+    }
+
+    /// A pipe would be waited for without end.
+    #[cfg(unix)]
+    #[test]
+    fn links_to_nowhere_and_pipes_are_no_images() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("a.png"), "").unwrap();
+        symlink(root.join("nowhere"), root.join("dead.png")).unwrap();
+        symlink(root, root.join("loop")).unwrap();
+        let pipe = root.join("pipe.png");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let found = ImageFiles::find(&[root]).unwrap();
+        assert_eq!((found.files.len(), found.others), (1, 3));
+        let error = ImageFiles::find(&[&pipe]).unwrap_err().to_string();
+        assert!(error.contains("neither a file nor a folder"), "{error}");
     }
 
     #[test]

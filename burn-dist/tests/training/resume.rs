@@ -3,7 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use burn::data::dataloader::DataLoader;
+use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
+use burn::data::dataset::DatasetError;
 use burn::optim::ModuleOptimizer;
 use burn_dist::optimizer::{Adam, Sgd};
 use burn_dist::train::{SnapshotError, Snapshots};
@@ -30,6 +31,8 @@ impl Replica<Net> for StopAfter {
 #[derive(Clone, Default)]
 struct Journal {
     epochs: Arc<Mutex<Vec<usize>>>,
+    /// Snapshots taken.
+    snapshots: Arc<AtomicUsize>,
     fail: bool,
 }
 
@@ -44,6 +47,7 @@ impl Observer<Net> for Journal {
     }
 
     fn state(&self) -> Value {
+        self.snapshots.fetch_add(1, Ordering::Relaxed);
         json!(*self.epochs.lock().unwrap())
     }
 
@@ -208,6 +212,89 @@ fn a_finished_run_has_nothing_left_to_do_and_more_epochs_go_on() {
     assert_eq!(state(&four.model), state(&unbroken.model));
 }
 
+/// A loader that leaves out the end of its items, as one that skips bad images may.
+struct Short(Arc<dyn DataLoader<Rows>>);
+
+const LEFT_OUT: usize = 3;
+
+impl DataLoader<Rows> for Short {
+    fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Rows> + 'a> {
+        Box::new(ShortIterator(self.0.iter()))
+    }
+
+    fn num_items(&self) -> usize {
+        self.0.num_items() + LEFT_OUT
+    }
+
+    fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<Rows>> {
+        Arc::new(Self(self.0.to_device(device)))
+    }
+
+    fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<Rows>> {
+        Arc::new(Self(self.0.slice(start, end)))
+    }
+}
+
+struct ShortIterator<'a>(Box<dyn DataLoaderIterator<Rows> + 'a>);
+
+impl Iterator for ShortIterator<'_> {
+    type Item = Result<Rows, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl DataLoaderIterator<Rows> for ShortIterator<'_> {
+    fn progress(&self) -> Progress {
+        let inner = self.0.progress();
+        Progress::new(inner.items_processed, inner.items_total + LEFT_OUT, None)
+    }
+}
+
+/// Nobody knows that a step is the last of its epoch: what was accumulated is still used, and no step
+/// is saved twice, since for a moment its snapshot would be away.
+#[test]
+fn an_epoch_whose_end_is_left_out_is_saved_once_and_resumed() {
+    let _alone = alone();
+    fn case(folder: &Path) -> Case<'_> {
+        Case {
+            training: Arc::new(Short(net::loader_of(rows(50), 4, Some(5)))),
+            ..Case::new(folder)
+        }
+    }
+    let run = |accumulation, stop: Option<usize>| {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::default();
+        let change = |training: Training<Net>, resume| {
+            let snapshots = case(folder.path()).snapshots().every(NonZeroUsize::new(1));
+            training
+                .accumulation(accumulation)
+                .snapshots(snapshots)
+                .resume(resume)
+        };
+        if let Some(steps) = stop {
+            let replica = Arc::new(StopAfter(steps, AtomicUsize::new(0)));
+            case(folder.path())
+                .launch(|training| change(training, None).replica(replica), &journal)
+                .unwrap();
+        }
+        let snapshot = case(folder.path()).snapshots().newest().unwrap();
+        let trained = case(folder.path())
+            .launch(|training| change(training, snapshot), &journal)
+            .unwrap();
+        assert_eq!(journal.snapshots.load(Ordering::Relaxed), trained.steps);
+        trained
+    };
+    // 13 batches an epoch.
+    let (single, pairs) = (run(1, None), run(2, None));
+    assert_eq!((single.steps, pairs.steps), (4 * 13, 4 * 7));
+    for steps in [13, 14, 25, 26] {
+        let resumed = run(1, Some(steps));
+        assert_eq!(state(&resumed.model), state(&single.model), "step {steps}");
+    }
+}
+
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries
@@ -283,6 +370,58 @@ fn a_damaged_snapshot_is_passed_over() {
         assert_eq!(state(&resumed.model), state(&unbroken.model), "{name}");
         assert_eq!(names(folder.path()), ["step-21", "step-28"], "{name}");
     }
+}
+
+/// A snapshot of a later version is whole: it must not be passed over and replaced.
+#[test]
+fn a_snapshot_of_another_version_is_an_error() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    stopped_after(folder.path(), 10);
+    let newest = folder.path().join("step-10");
+    let state = fs::read_to_string(newest.join("state.json")).unwrap();
+    let later = state.replace("\"format\": 1", "\"format\": 2");
+    assert_ne!(state, later);
+    rewrite(&newest, "state.json", later.as_bytes());
+    let error = Case::new(folder.path()).snapshots().newest().unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("format 2, this version reads 1"), "{text}");
+}
+
+/// A folder under another name is not what it says.
+#[test]
+fn a_snapshot_under_another_name_is_passed_over() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    stopped_after(folder.path(), 10);
+    for name in ["step-99", "step-007", "step-+8"] {
+        let to = folder.path().join(name);
+        fs::create_dir(&to).unwrap();
+        for file in names(&folder.path().join("step-7")) {
+            fs::copy(folder.path().join("step-7").join(&file), to.join(&file)).unwrap();
+        }
+    }
+    let found = Case::new(folder.path()).snapshots().newest().unwrap();
+    assert_eq!(found.unwrap().steps(), 10);
+}
+
+/// Replaces a file of a snapshot and its line in the checksums.
+fn rewrite(snapshot: &Path, name: &str, bytes: &[u8]) {
+    let hash = |bytes: &[u8]| {
+        let hash = siphasher::sip128::SipHasher24::new().hash(bytes);
+        format!("{:016x}{:016x}", hash.h1, hash.h2)
+    };
+    fs::write(snapshot.join(name), bytes).unwrap();
+    let sums = fs::read_to_string(snapshot.join("checksums")).unwrap();
+    let lines = sums.lines().filter(|line| line.contains(' '));
+    let lines: String = lines
+        .map(|line| match line.ends_with(name) {
+            true => format!("{} {} {name}\n", hash(bytes), bytes.len()),
+            false => format!("{line}\n"),
+        })
+        .collect();
+    let last = hash(lines.as_bytes());
+    fs::write(snapshot.join("checksums"), format!("{lines}{last}\n")).unwrap();
 }
 
 #[test]
@@ -446,7 +585,7 @@ fn a_folder_of_snapshots_that_is_none_is_named() {
         .unwrap_err()
         .to_string();
     assert!(
-        text.contains("file: the folder of snapshots cannot be read"),
+        text.contains("file: the snapshots cannot be read"),
         "{text}"
     );
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use siphasher::sip128::SipHasher24;
@@ -34,7 +35,16 @@ pub(super) fn read<const N: usize>(
     names: [&str; N],
 ) -> Result<[Vec<u8>; N], SnapshotError> {
     let file = |name: &str| {
-        fs::read(path.join(name)).map_err(|error| damaged(path, format!("{name}: {error}")))
+        fs::read(path.join(name)).map_err(|source| match source.kind() {
+            ErrorKind::NotFound | ErrorKind::IsADirectory => {
+                damaged(path, format!("{name}: {source}"))
+            }
+            // No permission, a drive that is gone: it may be whole, and must not be replaced.
+            _ => SnapshotError::Folder {
+                path: path.join(name),
+                source,
+            },
+        })
     };
     let text =
         String::from_utf8(file(NAME)?).map_err(|_| damaged(path, format!("{NAME} is no text")))?;

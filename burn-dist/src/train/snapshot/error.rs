@@ -16,10 +16,10 @@ pub enum SnapshotError {
         /// The newest snapshot before it.
         kept: Option<PathBuf>,
     },
-    /// The folder of snapshots cannot be read.
-    #[error("{}: the folder of snapshots cannot be read: {source}", path.display())]
+    /// The folder of snapshots, or a file of one, cannot be read. It may be whole.
+    #[error("{}: the snapshots cannot be read: {source}", path.display())]
     Folder {
-        /// The folder.
+        /// The folder or file.
         path: PathBuf,
         /// Why.
         source: io::Error,

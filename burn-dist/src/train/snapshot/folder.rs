@@ -101,13 +101,15 @@ impl Snapshots {
     ///
     /// # Errors
     ///
-    /// If the folder cannot be read, or all snapshots in it are damaged.
+    /// If the folder or a snapshot cannot be read, all snapshots are damaged, or the newest is of another
+    /// version of this program.
     pub fn newest(&self) -> Result<Option<Snapshot>, SnapshotError> {
         let found = self.list()?;
         let mut newest = None;
         for (_, path) in found.iter().rev() {
             match Snapshot::read(path) {
                 Ok(snapshot) => return Ok(Some(snapshot)),
+                Err(error) if !matches!(error, SnapshotError::Damaged { .. }) => return Err(error),
                 Err(error) => {
                     write_line(&format!("warning: {error}: trying the one before"));
                     newest.get_or_insert(error);
@@ -339,7 +341,10 @@ impl Snapshot {
                 "it has format {}, this version reads {FORMAT}",
                 value["format"]
             );
-            return Err(damaged(path, reason));
+            return Err(SnapshotError::Mismatch {
+                path: path.to_path_buf(),
+                reason,
+            });
         }
         let document: Document = serde_json::from_value(value).map_err(failed)?;
         let steps = document.state.steps;
