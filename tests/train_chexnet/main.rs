@@ -1,6 +1,7 @@
 //! The example `train_chexnet` as a user runs it: real processes, small pictures made here.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bad_folder;
 mod bad_input;
 mod data_options;
 mod disk;

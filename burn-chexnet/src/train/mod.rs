@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `config` | [`TrainConfig`]: everything that decides a run, in one serialisable value |
+//! | `config/` | [`TrainConfig`]: everything that decides a run, in one serialisable value |
 //! | `recipe` | [`OptimizerChoice`], [`ScheduleChoice`], fine-tuning |
 //! | `split_name`, `device_name` | [`SplitName`] and [`DeviceName`]: options by name |
 //! | `tables` | the tables that a run is told of, in whichever layout |
@@ -12,6 +12,7 @@
 //! | `step` | [`SupervisedClassifier`]: forward, loss and backward of any [`Classifier`] |
 //! | `recorder` | what an epoch leaves behind: `metrics.csv`, `best` and `last` weights |
 //! | `output` | the output folder: names, and making room for a new run |
+//! | `measure` | the best weights on the test side |
 //! | `test_side` | predictions of one side of the split |
 //! | `results` | [`Results`]: `results.json` and the table |
 //! | `figures` | curves and ROC as SVG |
@@ -33,6 +34,7 @@ mod data;
 mod device_name;
 mod error;
 pub mod figures;
+mod measure;
 mod outcome;
 mod output;
 mod recipe;

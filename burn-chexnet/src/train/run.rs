@@ -1,35 +1,29 @@
 //! A run in order: tables, split, images, training, test, results.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn_dist::progress::write_line;
 use burn_dist::train::{
     Ending, EpochClock, LearningRate, Snapshot, Snapshots, Stop, Training, WarmUp,
 };
-use chest_datasets::{BadImage, ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
+use chest_datasets::{ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
 use super::cache::open_cache;
-use super::cases;
-use super::figures::EpochPoint;
+use super::measure::{TrainedRun, all_skipped};
 use super::output;
 use super::recipe::{backbone, ensure_same_network, start_from};
-use super::recorder::EpochRecord;
-use super::results::{SideCounts, by_name};
+use super::results::SideCounts;
 use super::resume::{ensure_same_split, newest, snapshots};
 use super::tables::write_phantom;
-use super::test_side::{predictions_of, roc_curves};
 use super::{
     Order, Outcome, Recorder, Results, RunData, RunError, Stopped, SupervisedClassifier,
-    TrainConfig, XrayLoader, figures,
+    TrainConfig, XrayLoader,
 };
 use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
-use crate::predictions::Predictions;
-use crate::weights::{self, Metadata, SplitOrigin};
+use crate::weights::{Metadata, SplitOrigin};
 
 /// Reads the tables that `config` names and reports whether any patient or image is on two sides
 /// of the split. No image is needed, and nothing is written.
@@ -156,15 +150,15 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
 }
 
 /// A run whose inputs are known to be there.
-struct Run<'a> {
-    config: &'a TrainConfig,
+pub(super) struct Run<'a> {
+    pub(super) config: &'a TrainConfig,
     control: &'a RunControl,
-    data: RunData,
-    source: Arc<ImageSource>,
+    pub(super) data: RunData,
+    pub(super) source: Arc<ImageSource>,
     cache: Option<Arc<PackedCache>>,
-    preprocessing: Preprocessing,
+    pub(super) preprocessing: Preprocessing,
     snapshots: Snapshots,
-    device: Device,
+    pub(super) device: Device,
 }
 
 impl Run<'_> {
@@ -244,67 +238,19 @@ impl Run<'_> {
             }));
         };
 
-        let mut network = trained.model.network;
-        weights::load(&mut network, config.output.join(output::BEST))?;
-        let test = self.loader(Side::Test, Order::Fixed)?;
-        let predictions = predictions_of(&network, &test, "test")?;
-        if let Some(lost) = all_skipped("test", &test) {
-            return Err(lost);
-        }
-        let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
-
-        let (samples, seconds) = trained.epochs.iter().fold((0, 0.0), |(n, s), epoch| {
-            (n + epoch.samples, s + epoch.seconds)
-        });
-        let results = Results {
-            mean_auroc: evaluation.mean_auroc,
-            undefined: evaluation.undefined,
-            labels: by_name(&evaluation),
-            images_per_second: samples as f64 / f64::max(seconds, 1e-9),
-            waited_for_images: training.waited().as_secs_f64() / f64::max(seconds, 1e-9),
-            skipped: skipped(&[&training, &validation, &test]),
-            epochs: trained.epochs.len(),
-            stopped_early: trained.ending == Ending::Early,
-            best_epoch: best.epoch,
-            validation_loss: best.validation_loss,
-            images: SideCounts {
-                training: training.num_decodable(),
-                validation: validation.num_decodable(),
-                test: test.num_decodable(),
-            },
-            data_digest: self.data.digest(),
-            evaluation: Some(evaluation),
-        };
-        results.write(config.output.join(output::RESULTS))?;
-        self.draw(&results, &predictions, &history, &network)?;
-        Ok(Outcome::Finished(Box::new(results)))
-    }
-
-    /// The figures of a run that has its results.
-    fn draw<C: Classifier>(
-        &self,
-        results: &Results,
-        predictions: &Predictions,
-        history: &Mutex<Vec<EpochRecord>>,
-        network: &C,
-    ) -> Result<(), RunError> {
-        let folder = &self.config.output;
         let history = history.lock().unwrap_or_else(PoisonError::into_inner);
-        let points: Vec<EpochPoint> = history.iter().map(EpochPoint::from).collect();
-        figures::curves(&folder.join(output::CURVES), &points)?;
-        if let Some(evaluation) = &results.evaluation {
-            let curves = roc_curves(predictions, evaluation)?;
-            figures::roc(&folder.join(output::ROC), &curves)?;
-        }
-        cases::draw(
-            network,
-            predictions,
-            &self.source,
-            self.data.split().test(),
-            &self.preprocessing,
-            &self.device,
-            &folder.join(output::CASES),
-        )
+        let results = self.measure(
+            trained.model.network,
+            &TrainedRun {
+                epochs: &trained.epochs,
+                best,
+                stopped_early: trained.ending == Ending::Early,
+                history: &history,
+                training: &training,
+                validation: &validation,
+            },
+        )?;
+        Ok(Outcome::Finished(Box::new(results)))
     }
 
     /// The learning rate over the steps of the run, which the configuration has in epochs.
@@ -412,7 +358,7 @@ impl Run<'_> {
         }
     }
 
-    fn loader(&self, side: Side, order: Order) -> Result<XrayLoader, RunError> {
+    pub(super) fn loader(&self, side: Side, order: Order) -> Result<XrayLoader, RunError> {
         let shape = LoaderConfig {
             on_bad_image: self.config.on_bad_image,
             ..LoaderConfig::new(self.config.image_size, self.config.batch_size)
@@ -429,23 +375,4 @@ impl Run<'_> {
             self.device.clone(),
         ))
     }
-}
-
-/// What any of `loaders` left out.
-fn skipped(loaders: &[&XrayLoader]) -> Vec<BadImage> {
-    let skipped = loaders.iter().flat_map(|loader| loader.skipped());
-    let by_row: BTreeMap<_, _> = skipped
-        .map(|bad| ((bad.table.clone(), bad.row), bad))
-        .collect();
-    by_row.into_values().collect()
-}
-
-/// The error that every image of `loader` was left out; `None` while one can still be used.
-fn all_skipped(side: &'static str, loader: &XrayLoader) -> Option<RunError> {
-    let first = loader.skipped().into_iter().next()?;
-    (loader.num_decodable() == 0).then(|| RunError::AllSkipped {
-        side,
-        count: loader.num_items(),
-        first,
-    })
 }

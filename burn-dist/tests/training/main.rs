@@ -1,9 +1,11 @@
 //! The training loop on a small model: against burn-train's own loop, and at its edges.
 #![allow(clippy::unwrap_used)]
 
+mod case;
 mod net;
 mod options;
 mod resume;
+mod snapshots;
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,125 @@
+//! The end of a run: its best weights on the test side, results and figures.
+
+use std::collections::BTreeMap;
+
+use burn::data::dataloader::DataLoader;
+use burn_dist::train::EpochSummary;
+use chest_datasets::{BadImage, Side};
+
+use super::figures::EpochPoint;
+use super::recorder::EpochRecord;
+use super::results::{SideCounts, by_name};
+use super::run::Run;
+use super::test_side::{predictions_of, roc_curves};
+use super::{Order, Results, RunError, XrayLoader, cases, figures, output};
+use crate::model::Classifier;
+use crate::predictions::Predictions;
+use crate::weights;
+
+/// What training leaves for the end.
+pub(super) struct TrainedRun<'a> {
+    pub epochs: &'a [EpochSummary],
+    /// The epoch of the lowest validation loss.
+    pub best: &'a EpochSummary,
+    /// Whether the validation loss no longer fell.
+    pub stopped_early: bool,
+    /// The epochs with what only this crate knows of them.
+    pub history: &'a [EpochRecord],
+    pub training: &'a XrayLoader,
+    pub validation: &'a XrayLoader,
+}
+
+impl Run<'_> {
+    /// Measures the best weights of the run, `network` being any of its kind.
+    pub(super) fn measure<C: Classifier>(
+        &self,
+        mut network: C,
+        trained: &TrainedRun,
+    ) -> Result<Results, RunError> {
+        let output = &self.config.output;
+        weights::load(&mut network, output.join(output::BEST))?;
+        let test = self.loader(Side::Test, Order::Fixed)?;
+        let predictions = predictions_of(&network, &test, "test")?;
+        if let Some(lost) = all_skipped("test", &test) {
+            return Err(lost);
+        }
+        let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
+
+        let TrainedRun {
+            training,
+            validation,
+            ..
+        } = trained;
+        let epochs = trained.epochs.iter();
+        let (samples, seconds) = epochs.fold((0, 0.0), |(n, s), epoch| {
+            (n + epoch.samples, s + epoch.seconds)
+        });
+        let results = Results {
+            mean_auroc: evaluation.mean_auroc,
+            undefined: evaluation.undefined,
+            labels: by_name(&evaluation),
+            images_per_second: samples as f64 / f64::max(seconds, 1e-9),
+            waited_for_images: training.waited().as_secs_f64() / f64::max(seconds, 1e-9),
+            skipped: skipped(&[training, validation, &test]),
+            epochs: trained.epochs.len(),
+            stopped_early: trained.stopped_early,
+            best_epoch: trained.best.epoch,
+            validation_loss: trained.best.validation_loss,
+            images: SideCounts {
+                training: training.num_decodable(),
+                validation: validation.num_decodable(),
+                test: test.num_decodable(),
+            },
+            data_digest: self.data.digest(),
+            evaluation: Some(evaluation),
+        };
+        // Before the figures: one that cannot be drawn must not cost them.
+        results.write(output.join(output::RESULTS))?;
+        self.draw(&results, &predictions, trained.history, &network)?;
+        Ok(results)
+    }
+
+    fn draw<C: Classifier>(
+        &self,
+        results: &Results,
+        predictions: &Predictions,
+        history: &[EpochRecord],
+        network: &C,
+    ) -> Result<(), RunError> {
+        let folder = &self.config.output;
+        let points: Vec<EpochPoint> = history.iter().map(EpochPoint::from).collect();
+        figures::curves(&folder.join(output::CURVES), &points)?;
+        if let Some(evaluation) = &results.evaluation {
+            let curves = roc_curves(predictions, evaluation)?;
+            figures::roc(&folder.join(output::ROC), &curves)?;
+        }
+        cases::draw(
+            network,
+            predictions,
+            &self.source,
+            self.data.split().test(),
+            &self.preprocessing,
+            &self.device,
+            &folder.join(output::CASES),
+        )
+    }
+}
+
+/// What any of `loaders` left out.
+fn skipped(loaders: &[&XrayLoader]) -> Vec<BadImage> {
+    let skipped = loaders.iter().flat_map(|loader| loader.skipped());
+    let by_row: BTreeMap<_, _> = skipped
+        .map(|bad| ((bad.table.clone(), bad.row), bad))
+        .collect();
+    by_row.into_values().collect()
+}
+
+/// The error that every image of `loader` was left out; `None` while one can still be used.
+pub(super) fn all_skipped(side: &'static str, loader: &XrayLoader) -> Option<RunError> {
+    let first = loader.skipped().into_iter().next()?;
+    (loader.num_decodable() == 0).then(|| RunError::AllSkipped {
+        side,
+        count: loader.num_items(),
+        first,
+    })
+}
