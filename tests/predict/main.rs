@@ -269,6 +269,7 @@ fn bad_images_stop_or_are_left_out() {
     fs::write(folder.path().join("c.png"), "").unwrap();
     let error = fails(predict().arg(folder.path()));
     assert!(error.contains("b.png: the PNG file is damaged"), "{error}");
+    assert!(error.contains("--on-bad-image skip"), "{error}");
     let output = succeeds(
         predict()
             .args([

@@ -285,3 +285,29 @@ fn resume_auto_begins_goes_on_and_ends() {
     assert!(text(&third.stderr).contains("going on after step 8, in epoch 2"));
     assert_eq!(second.stdout, third.stdout);
 }
+
+/// A run that meets a damaged image goes on without it, as one that left it out from the start.
+#[test]
+fn a_run_that_stopped_at_a_bad_image_goes_on_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    pictures::write(&data, 24);
+    // Every patient but each fourth trains or validates; this one does.
+    let picture = data.join("images_001/images/00000007_001.png");
+    fs::write(&picture, "").unwrap();
+    let command = |output: &str, bad: &str| {
+        let mut command = example();
+        command.args(["--image-size", "32", "--batch-size", "2", "--epochs", "1"]);
+        command.args(["--checkpoint-steps", "1", "--on-bad-image", bad]);
+        command.args(["--resume", "auto", "--data"]).arg(&data);
+        command.arg("--output").arg(folder.path().join(output));
+        command
+    };
+    let stopped = command("run", "stop").output().unwrap();
+    let error = text(&stopped.stderr);
+    assert!(error.contains("00000007_001.png"), "{error}");
+    succeeds(&mut command("run", "skip"));
+    succeeds(&mut command("unbroken", "skip"));
+    let read = |run: &str| fs::read(folder.path().join(run).join("last.safetensors")).unwrap();
+    assert!(read("run") == read("unbroken"));
+}

@@ -79,9 +79,8 @@ fn decode<'a>(
                 batch.files += 1;
             }
             // A file that cannot be read is no bad image: a drive may be gone.
-            (Err(error @ ImageError::Read { .. }), _) | (Err(error), OnBadImage::Stop) => {
-                return Err(error.into());
-            }
+            (Err(error @ ImageError::Read { .. }), _) => return Err(error.into()),
+            (Err(error), OnBadImage::Stop) => return Err(PredictError::BadImage(error)),
             (Err(error), OnBadImage::Skip) => batch.skipped.push(error.to_string()),
         }
     }

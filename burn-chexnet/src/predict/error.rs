@@ -75,6 +75,9 @@ pub enum PredictError {
     /// The probabilities cannot be written.
     #[error("cannot write the predictions: {0}")]
     Write(#[from] std::io::Error),
+    /// An image that cannot be decoded, where such images are not to be left out.
+    #[error("{0} (--on-bad-image skip leaves such images out)")]
+    BadImage(ImageError),
     /// An image.
     #[error(transparent)]
     Image(#[from] ImageError),

@@ -17,6 +17,8 @@ pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
     if let Some(entries) = value.as_object_mut() {
         for name in [
             "output",
+            // A run that has stopped at a bad image may go on without it: it has left out none yet.
+            "on_bad_image",
             "cache",
             "threads",
             "checkpoint_steps",

@@ -150,6 +150,15 @@ pub(super) fn write_phantom(config: &TrainConfig) -> Result<(), RunError> {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.set(done);
     })?;
+    if !ChestXray14::is_in(&folder) {
+        return Err(RunError::Output {
+            path: config.output.clone(),
+            reason: format!(
+                "the phantom in {} lacks its table: remove that folder, and it is drawn again",
+                folder.display()
+            ),
+        });
+    }
     progress
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner)
