@@ -4,7 +4,7 @@
 //! cargo run --example predict -- --weights runs/train_chexnet/best.safetensors scan.png scans/
 //! ```
 
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -98,43 +98,27 @@ fn run(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     // A bar between the lines of a table would make both unreadable.
     let shown = options.output.is_some() || !stdout().is_terminal();
     let mut progress = shown.then(|| Progress::new("predict", images.files.len(), "images"));
-    let mut advance = |behind| {
+    let advance = |behind| {
         if let Some(progress) = &mut progress {
             progress.set(behind);
         }
     };
-    let (format, files) = (options.format, &images.files);
-    let labels = &network.metadata().labels;
-    let summary = match &options.output {
-        None => {
-            let mut writer = PredictionWriter::new(stdout(), format, labels)?;
-            let summary = predict(
-                &network,
-                files,
-                &settings,
-                &device,
-                &mut writer,
-                &mut advance,
-            )?;
-            writer.finish()?;
-            summary
-        }
-        Some(path) => {
-            let file = OutputFile::create(path)
-                .map_err(|error| format!("--output {}: {error}", path.display()))?;
-            let mut writer = PredictionWriter::new(file, format, labels)?;
-            let summary = predict(
-                &network,
-                files,
-                &settings,
-                &device,
-                &mut writer,
-                &mut advance,
-            )?;
-            writer.finish()?.commit()?;
-            summary
-        }
+    let (mut terminal, mut file) = (stdout(), None);
+    let output: &mut dyn Write = match &options.output {
+        None => &mut terminal,
+        Some(path) => file.insert(
+            OutputFile::create(path)
+                .map_err(|error| format!("--output {}: {error}", path.display()))?,
+        ),
     };
+    let labels = &network.metadata().labels;
+    let mut writer = PredictionWriter::new(output, options.format, labels)?;
+    let files = &images.files;
+    let summary = predict(&network, files, &settings, &device, &mut writer, advance)?;
+    writer.finish()?;
+    if let Some(file) = file {
+        file.commit()?;
+    }
     if let Some(progress) = progress {
         progress.finish("");
     }

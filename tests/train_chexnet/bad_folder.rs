@@ -8,15 +8,7 @@ use super::{example, text};
 #[test]
 fn a_run_of_other_options_is_not_resumed_and_they_are_named() {
     let case = Case::new();
-    let run = case.folder.path().join("run");
-    let done = example()
-        .args(["--image-size", "32", "--max-steps", "1", "--data"])
-        .arg(case.data())
-        .arg("--output")
-        .arg(&run)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    case.trained("run", &[]);
     let error = case.fails(&["--resume", "auto", "--lr", "0.5", "--optimizer", "sgd"]);
     names(
         &error,
@@ -41,15 +33,7 @@ fn a_run_of_other_options_is_not_resumed_and_they_are_named() {
 #[test]
 fn a_run_does_not_go_on_with_other_labels() {
     let case = Case::new();
-    let run = case.folder.path().join("run");
-    let done = example()
-        .args(["--image-size", "32", "--max-steps", "1", "--data"])
-        .arg(case.data())
-        .arg("--output")
-        .arg(&run)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    case.trained("run", &[]);
     edit(&case.table(), |table| table.replace("Mass", "Edema"));
     let error = case.fails(&["--resume", "auto"]);
     names(

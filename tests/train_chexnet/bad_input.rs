@@ -1,11 +1,11 @@
 //! Bad input: one clear line on standard error, a non-zero exit, no back-trace, no hang.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{example, pictures, text};
+use super::{example, pictures, succeeds, text};
 
 /// A folder of data and the options that use it.
 pub struct Case {
@@ -19,12 +19,22 @@ impl Case {
         Self { folder }
     }
 
-    pub fn data(&self) -> std::path::PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    pub fn table(&self) -> std::path::PathBuf {
+    pub fn table(&self) -> PathBuf {
         self.data().join("Data_Entry_2017_v2020.csv")
+    }
+
+    /// A run of one step into the folder `name`.
+    pub fn trained(&self, name: &str, options: &[&str]) -> PathBuf {
+        let run = self.folder.path().join(name);
+        let mut command = example();
+        command.args(["--image-size", "32", "--max-steps", "1"]);
+        command.args(options).arg("--data").arg(self.data());
+        succeeds(command.arg("--output").arg(&run));
+        run
     }
 
     /// The one line of the error, behind what progress the run may have made.
@@ -301,23 +311,7 @@ fn loss_that_is_no_number() {
 #[test]
 fn weights_of_another_network_or_none_at_all() {
     let case = Case::new();
-    let run = case.folder.path().join("resnet");
-    let done = example()
-        .args([
-            "--image-size",
-            "32",
-            "--max-steps",
-            "1",
-            "--model",
-            "resnet50",
-        ])
-        .arg("--data")
-        .arg(case.data())
-        .arg("--output")
-        .arg(&run)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    let run = case.trained("resnet", &["--model", "resnet50"]);
     let weights = run.join("best.safetensors");
     let path = weights.to_str().unwrap();
     names(
