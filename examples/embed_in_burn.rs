@@ -32,8 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::flex().autodiff();
     let mut backbone = DenseNetConfig::densenet121().init(&device);
     if let Some(path) = std::env::args().nth(1) {
-        let tensors = weights::load_backbone(&mut backbone, path).map_err(|e| e.to_string())?;
-        println!("{tensors} tensors loaded");
+        let report = weights::load_backbone(&mut backbone, path).map_err(|e| e.to_string())?;
+        println!("{report}");
     }
     let (hidden, age) = (LinearConfig::new(1024, 64), LinearConfig::new(64, 1));
     let (hidden, age) = (hidden.init(&device), age.init(&device));

@@ -79,7 +79,7 @@ fn run(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
         "{}: {} ({} tensors) at {} pixels on {} images{}",
         options.weights.display(),
         network.metadata().architecture,
-        network.tensors(),
+        network.report().loaded,
         network.metadata().preprocessing.image_size,
         images.files.len(),
         match images.others {

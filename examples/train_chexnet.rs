@@ -9,6 +9,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use burn_chexnet::Normalisation;
 use burn_chexnet::loss::Reduction;
 use burn_chexnet::model::Architecture;
 use burn_chexnet::train::{
@@ -79,10 +80,16 @@ struct Options {
     /// Stop training after this many steps
     #[arg(long, value_name = "N")]
     max_steps: Option<usize>,
-    /// Weights to start from, such as the best.safetensors of a run; a classifier of other labels
-    /// begins anew [default: random]
-    #[arg(long, value_name = "FILE")]
+    /// Weights to start from: a run, or a file of safetensors or PyTorch in any published key style;
+    /// outputs are taken by the names of the labels [default: random]
+    #[arg(long, value_name = "FILE|DIR")]
     weights: Option<PathBuf>,
+    /// Begin the classifier anew, as for the weights of other labels or of ImageNet [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    new_head: Option<bool>,
+    /// What pixels are normalised for: imagenet or torchxrayvision [default: as --weights, else imagenet]
+    #[arg(long, value_name = "NAME")]
+    normalisation: Option<Normalisation>,
     /// Let only the classifier learn [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     freeze_backbone: Option<bool>,
@@ -226,6 +233,9 @@ impl Options {
             max_steps: self.max_steps.or(base.max_steps),
             learning_rate: self.lr.unwrap_or(base.learning_rate),
             weights: self.weights.or(base.weights),
+            new_head: self.new_head.unwrap_or(base.new_head),
+            normalisation: self.normalisation.or(base.normalisation),
+            norm_epsilon: base.norm_epsilon,
             freeze_backbone: self.freeze_backbone.unwrap_or(base.freeze_backbone),
             backbone_lr: self.backbone_lr.unwrap_or(base.backbone_lr),
             optimizer: self.optimizer.unwrap_or(base.optimizer),

@@ -44,6 +44,7 @@ pub mod loss;
 pub mod metrics;
 pub mod model;
 pub mod norm;
+mod normalisation;
 #[cfg(feature = "predict")]
 pub mod predict;
 mod predictions;
@@ -57,5 +58,6 @@ mod written;
 
 #[cfg(feature = "images")]
 pub use chest_datasets::GrayImage;
+pub use normalisation::{Normalisation, UnknownNormalisation};
 pub use predictions::{DeviceError, Prediction, Predictions};
 pub use preprocessing::{Preprocessing, PreprocessingError, Resize};

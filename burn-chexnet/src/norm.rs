@@ -62,6 +62,11 @@ impl BatchNorm {
         }
     }
 
+    /// The same layer with another epsilon than PyTorch's: what is added to the variance.
+    pub fn with_epsilon(self, epsilon: f64) -> Self {
+        Self { epsilon, ..self }
+    }
+
     /// Normalises `input`, `[batch, channels, height, width]`; the shape is kept.
     ///
     /// A batch with a single value per channel has no unbiased variance; its mean is still

@@ -1,5 +1,4 @@
-//! How 8-bit grey pixels become the input of a model. The one place where ImageNet's mean and
-//! deviation stand; saved with the weights, so that who loads them feeds them the same way.
+//! How 8-bit grey pixels become the input of a model. Saved with the weights, so that who loads them feeds them the same way.
 //!
 //! May not know where pixels come from.
 
@@ -8,10 +7,7 @@ use std::ops::RangeInclusive;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-/// Mean of ImageNet's red, green and blue on the scale 0 to 1, as torchvision's models expect.
-const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
-/// Standard deviation of ImageNet's red, green and blue on the same scale.
-const IMAGENET_DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
+use crate::Normalisation;
 
 /// Sizes that a network can take: its stride is 32, and beyond the upper end one image alone takes
 /// gigabytes in training.
@@ -90,18 +86,21 @@ pub enum PreprocessingError {
 }
 
 impl Preprocessing {
-    /// ImageNet's statistics for 3 channels (grey repeated), their means for 1.
+    /// Whole images of `image_size`, for a network with `channels`.
     ///
     /// # Errors
     ///
-    /// If `image_size` is not from 32 to 4096, or `channels` is neither 1 nor 3.
-    pub fn imagenet(image_size: usize, channels: usize) -> Result<Self, PreprocessingError> {
-        let mean_of = |values: [f32; 3]| vec![values.iter().sum::<f32>() / 3.0];
-        let (mean, deviation) = match channels {
-            1 => (mean_of(IMAGENET_MEAN), mean_of(IMAGENET_DEVIATION)),
-            3 => (IMAGENET_MEAN.to_vec(), IMAGENET_DEVIATION.to_vec()),
-            _ => return Err(PreprocessingError::Channels(channels)),
-        };
+    /// If `image_size` is not from 32 to 4096, `channels` is neither 1 nor 3, or the normalisation is
+    /// for other channels or not finite with positive deviations.
+    pub fn new(
+        image_size: usize,
+        channels: usize,
+        normalisation: &Normalisation,
+    ) -> Result<Self, PreprocessingError> {
+        if channels != 1 && channels != 3 {
+            return Err(PreprocessingError::Channels(channels));
+        }
+        let (mean, deviation) = normalisation.statistics(channels);
         let preprocessing = Self {
             image_size,
             resize: Resize::Whole,
@@ -109,7 +108,19 @@ impl Preprocessing {
             deviation,
         };
         preprocessing.check()?;
-        Ok(preprocessing)
+        match preprocessing.channels() == channels {
+            true => Ok(preprocessing),
+            false => Err(PreprocessingError::Statistics),
+        }
+    }
+
+    /// ImageNet's statistics for 3 channels (grey repeated), their means for 1.
+    ///
+    /// # Errors
+    ///
+    /// If `image_size` is not from 32 to 4096, or `channels` is neither 1 nor 3.
+    pub fn imagenet(image_size: usize, channels: usize) -> Result<Self, PreprocessingError> {
+        Self::new(image_size, channels, &Normalisation::ImageNet)
     }
 
     /// Channels of the model's input.
@@ -217,7 +228,7 @@ mod tests {
         let white = [2.248_908_3, 2.428_571_5, 2.64];
         for channel in 0..3 {
             assert!((values[channel * area] - white[channel]).abs() < 1e-6);
-            let second = (0.2 - IMAGENET_MEAN[channel]) / IMAGENET_DEVIATION[channel];
+            let second = (0.2 - preprocessing.mean[channel]) / preprocessing.deviation[channel];
             assert!((values[(3 + channel) * area] - second).abs() < 1e-6);
         }
     }

@@ -19,6 +19,7 @@ fn metadata() -> Metadata {
         architecture: Architecture::DenseNet121,
         labels: vec!["Mass".to_string(), "Pleural \"Thickening\"".to_string()],
         preprocessing: Preprocessing::imagenet(224, 3).unwrap(),
+        norm_epsilon: 1e-5,
         split: Some(SplitOrigin {
             name: "official".to_string(),
             seed: 7,
@@ -148,7 +149,10 @@ fn what_is_saved_is_loaded() {
         expected.clone().into_data()
     );
     // 1 + 3 layers · 2 + 1 transition convolutions, 1 + 3 · 2 + 1 + 1 norms of 4, 2 linear.
-    assert_eq!(weights::load(&mut other, &path).unwrap(), 8 + 9 * 4 + 2);
+    assert_eq!(
+        weights::load(&mut other, &path).unwrap().loaded,
+        8 + 9 * 4 + 2
+    );
     assert_eq!(other.logits(images).into_data(), expected.into_data());
     assert_eq!(Metadata::read(&path).unwrap(), metadata());
 }
@@ -207,31 +211,63 @@ fn another_shape_is_refused_with_both() {
     let model = small().with_outputs(3).init(&Device::flex());
     weights::save(&model, &metadata(), &path).unwrap();
     let (_, text) = failure(&path);
-    assert!(text.contains("2 of another shape or type"), "{text}");
+    assert!(text.contains("2 that do not fit"), "{text}");
     assert!(text.contains("classifier."), "{text}");
 }
 
-#[test]
-fn another_type_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_, path) = saved(&folder);
-    let bytes = std::fs::read(&path).unwrap();
+/// The file at `path` with other bytes for the bias of the classifier.
+fn with_bias(path: &Path, dtype: Dtype, bias: &[u8]) {
+    let bytes = std::fs::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
-    let half = [0u8; 2 * 2];
     let tensors = file.tensors().into_iter().map(|(key, tensor)| {
         if key == "classifier.bias" {
-            let half = TensorView::new(Dtype::F16, vec![2], &half).unwrap();
-            (key, half)
+            let bias = TensorView::new(dtype, vec![2], bias).unwrap();
+            (key, bias)
         } else {
             (key, tensor)
         }
     });
-    std::fs::write(&path, safetensors::serialize(tensors, None).unwrap()).unwrap();
+    std::fs::write(path, safetensors::serialize(tensors, None).unwrap()).unwrap();
+}
+
+#[test]
+fn integers_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = saved(&folder);
+    with_bias(&path, Dtype::I32, &[0; 8]);
     let (_, text) = failure(&path);
     assert!(
-        text.contains("classifier.bias: F16 in the file, F32 in the model"),
+        text.contains("classifier.bias: I32 in the file, which is no type of weights"),
         "{text}"
     );
+}
+
+#[test]
+fn values_that_are_not_finite_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = saved(&folder);
+    let bias = [1.0f32, f32::NAN].map(f32::to_le_bytes).concat();
+    with_bias(&path, Dtype::F32, &bias);
+    let (_, text) = failure(&path);
+    assert!(
+        text.contains("classifier.bias: it holds values that are not finite"),
+        "{text}"
+    );
+}
+
+/// All or nothing: what does not fit leaves the model as it was.
+#[test]
+fn a_model_that_refuses_weights_keeps_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = saved(&folder);
+    rewrite(&path, |key| {
+        (key != "features.norm5.running_var").then(|| key.to_string())
+    });
+    let mut other = small().init(&Device::flex());
+    let values = |model: &DenseNet| model.features.conv0.weight.val().into_data();
+    let before = values(&other);
+    weights::load(&mut other, &path).unwrap_err();
+    assert_eq!(values(&other), before);
 }
 
 #[cfg(unix)]
@@ -271,11 +307,11 @@ fn what_is_no_safetensors_file_is_refused() {
     let mut huge = bytes.clone();
     huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
     for (content, part) in [
-        (&b""[..], "no header"),
+        (&b""[..], "it is empty"),
         (b"PK\x03\x04", "no header"),
         (b"not a safetensors file at all", "header claims"),
         (&huge, "header claims"),
-        (&bytes[..bytes.len() / 2], "no safetensors file"),
+        (&bytes[..bytes.len() / 2], "as safetensors"),
         (&bytes[..100], "header claims"),
     ] {
         std::fs::write(&path, content).unwrap();

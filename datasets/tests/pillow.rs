@@ -64,7 +64,7 @@ fn originals_are_resized_as_pillow_does() {
                 .collect();
             let (average, greatest) = difference(&own, &reference);
             assert!(
-                average <= 1.0 && greatest <= 3,
+                average <= 0.05 && greatest <= 2,
                 "{}: {average}, {greatest}",
                 &row[0]
             );
@@ -120,7 +120,7 @@ fn compare(
         let own = own(&GrayImage::open(path).unwrap());
         let (average, greatest) = difference(&own, reference);
         assert!(
-            average <= 1.0 && greatest <= 3,
+            average <= 0.05 && greatest <= 2,
             "{}: {average}, {greatest}",
             path.display()
         );

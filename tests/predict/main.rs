@@ -315,16 +315,17 @@ fn what_cannot_be_used_is_named_in_one_line() {
     fs::write(path("short.safetensors"), &bytes[..bytes.len() / 2]).unwrap();
     let error = with_weights(path("short.safetensors"));
     assert!(
-        error.contains("short.safetensors is no safetensors file"),
+        error.contains("short.safetensors as safetensors: "),
         "{error}"
     );
-    let foreign = safetensors::serialize(
-        Vec::<(String, safetensors::tensor::TensorView)>::new(),
-        None,
-    );
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let foreign = safetensors::serialize(file.tensors(), None);
     fs::write(path("foreign.safetensors"), foreign.unwrap()).unwrap();
     let error = with_weights(path("foreign.safetensors"));
-    assert!(error.contains("not written by this project"), "{error}");
+    assert!(
+        error.contains("this project has not written it") && error.contains("weights -- convert"),
+        "{error}"
+    );
 
     fs::create_dir(path("empty")).unwrap();
     fs::write(path("file"), "").unwrap();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use safetensors::SafeTensors;
 use tempfile::TempDir;
 
 use super::{example, pictures, succeeds, text};
@@ -318,8 +319,8 @@ fn weights_of_another_network_or_none_at_all() {
         &case.fails(&["--weights", path]),
         &[
             "--weights: ",
-            "resnet50 with 3 channels, not of densenet121",
-            "--model resnet50",
+            "weights of resnet50, not of densenet121",
+            "give --model resnet50",
         ],
     );
     names(
@@ -328,7 +329,31 @@ fn weights_of_another_network_or_none_at_all() {
     );
     names(
         &case.fails(&["--weights", case.table().to_str().unwrap()]),
-        &["is no safetensors file"],
+        &[
+            "as a PyTorch checkpoint",
+            "no ZIP, TAR, legacy or pickle header",
+        ],
+    );
+    // A state dict names no outputs.
+    let bytes = fs::read(&weights).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let plain = case.folder.path().join("plain.safetensors");
+    fs::write(
+        &plain,
+        safetensors::serialize(file.tensors(), None).unwrap(),
+    )
+    .unwrap();
+    names(
+        &case.fails(&["--model", "resnet50", "--weights", plain.to_str().unwrap()]),
+        &[
+            "nothing says which labels its 14 are of",
+            "weights -- convert",
+            "--new-head begins a new classifier",
+        ],
+    );
+    names(
+        &case.fails(&["--new-head"]),
+        &["--new-head: ", "give --weights, or leave it out"],
     );
 }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use burn_chexnet::weights::Metadata;
 use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
 use serde_json::Value;
 
-use super::{example, pictures, succeeds, text};
+use super::{example, fails, pictures, succeeds, text};
 
 const SMALL: [&str; 6] = [
     "--image-size",
@@ -99,31 +101,117 @@ fn the_backbone_learns_at_its_own_rate() {
 }
 
 #[test]
-fn other_labels_get_a_new_classifier_on_the_same_backbone() {
+fn outputs_are_taken_by_name_unless_a_new_head_is_asked_for() {
     let case = Case::new();
     let (start, _) = case.train("start", &[]);
     let weights = start.to_str().unwrap();
-    let options = [
-        "--weights",
-        weights,
-        "--labels",
-        "Mass,Effusion",
-        "--freeze-backbone",
-    ];
-    let (end, said) = case.train("end", &options);
+    let options = |new_head: bool| {
+        let mut options = vec!["--weights", weights, "--labels", "Mass,Effusion"];
+        // At such a rate nothing moves but by less than is looked at.
+        options.extend(["--freeze-backbone", "--lr", "1e-12"]);
+        options.extend(new_head.then_some("--new-head"));
+        options
+    };
+    let floats = |bytes: &[u8]| -> Vec<f32> {
+        let values = bytes.chunks_exact(4);
+        values
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+            .collect()
+    };
+    let before = tensors(&start);
+    let expected: Vec<f32> = [4, 2] // Mass and Effusion among the 14.
+        .into_iter()
+        .flat_map(|row| floats(&before["classifier.weight"][row * 4096..][..4096]))
+        .collect();
+    let close = |path: &Path| {
+        let found = floats(&tensors(path)["classifier.weight"]);
+        assert_eq!(found.len(), expected.len());
+        let pairs = found.iter().zip(&expected);
+        pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-6)
+    };
+    let (by_name, said) = case.train("by-name", &options(false));
+    assert!(
+        said.contains("606 tensors of") && said.contains("taken by name"),
+        "{said}"
+    );
+    assert!(close(&by_name));
+    let (anew, said) = case.train("anew", &options(true));
     assert!(
         said.contains("604 tensors of") && said.contains("a new classifier"),
         "{said}"
     );
-    let (start, end) = (tensors(&start), tensors(&end));
+    assert!(!close(&anew));
+    let after = tensors(&anew);
     let backbone = |name: &&String| !name.starts_with("classifier.");
     assert!(
-        start
+        before
             .keys()
             .filter(backbone)
-            .all(|name| start[name] == end[name])
+            .all(|name| before[name] == after[name])
     );
-    assert_eq!(end["classifier.bias"].len(), 2 * 4);
+
+    // What the two have no output for cannot be taken from them.
+    let mut command = example();
+    command.args(SMALL).arg("--data").arg(case.path("data"));
+    command.arg("--output").arg(case.path("refused"));
+    let error = fails(command.arg("--weights").arg(&anew));
+    assert!(
+        error.contains("none for Atelectasis, only for Mass, Effusion")
+            && error.contains("--new-head begins a new classifier"),
+        "{error}"
+    );
+}
+
+/// A published checkpoint in place of a run's weights: PyTorch's file in TorchXRayVision's style, made
+/// here of a run's.
+#[test]
+fn weights_of_others_bring_their_normalisation_and_epsilon() {
+    let case = Case::new();
+    let (start, _) = case.train("start", &["--in-channels", "1"]);
+    let bytes = fs::read(&start).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let rows = |bytes: &[u8], width: usize| bytes.repeat(2)[..18 * width].to_vec();
+    let wide: BTreeMap<String, (Vec<usize>, Vec<u8>)> = file
+        .tensors()
+        .into_iter()
+        .map(|(name, tensor)| match name.as_str() {
+            "classifier.weight" => (name, (vec![18, 1024], rows(tensor.data(), 4096))),
+            "classifier.bias" => (name, (vec![18], rows(tensor.data(), 4))),
+            _ => (name, (tensor.shape().to_vec(), tensor.data().to_vec())),
+        })
+        .map(|(name, tensor)| (format!("module.{name}"), tensor))
+        .collect();
+    let views = wide.iter().map(|(name, (shape, data))| {
+        let view = TensorView::new(Dtype::F32, shape.clone(), data).unwrap();
+        (name.as_str(), view)
+    });
+    let epsilon = [("norm_epsilon".to_string(), "1.001e-05".to_string())];
+    let path = case.path("xrv.safetensors");
+    fs::write(
+        &path,
+        safetensors::serialize(views, Some(epsilon.into())).unwrap(),
+    )
+    .unwrap();
+
+    let weights = path.to_str().unwrap();
+    let (end, said) = case.train("end", &["--weights", weights, "--labels", "Effusion,Edema"]);
+    for part in [
+        "TorchXRayVision",
+        "`module.`",
+        "taken by name",
+        "divided by 3",
+    ] {
+        assert!(said.contains(part), "no {part} in {said}");
+    }
+    let metadata = Metadata::read(end).unwrap();
+    assert_eq!(metadata.norm_epsilon, 1.001e-5);
+    assert_eq!(metadata.preprocessing.mean, [0.5; 3]);
+    assert_eq!(metadata.preprocessing.deviation, [1.0 / 2048.0; 3]);
+    // What the weights have decided is part of the configuration, so that the run can be repeated.
+    let config: Value =
+        serde_json::from_slice(&fs::read(case.path("end/config.json")).unwrap()).unwrap();
+    assert_eq!(config["normalisation"], "torchxrayvision");
+    assert_eq!(config["norm_epsilon"], 1.001e-5);
 }
 
 /// A frozen backbone holds no state of the optimiser, and a resumed run knows it.

@@ -33,6 +33,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// What a command that fails says last, in one line.
+fn fails(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = text(&output.stderr);
+    assert!(!output.status.success(), "{errors}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    errors.lines().last().unwrap().to_string()
+}
+
 fn succeeds(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor, activation::relu};
 
 use super::init::{Fan, convolution, linear, stem_pool};
 use super::{Classifier, number_from_one};
-use crate::norm::BatchNorm;
+use crate::norm::{BatchNorm, EPSILON};
 
 /// Shape of a DenseNet.
 ///
@@ -22,7 +22,7 @@ use crate::norm::BatchNorm;
 /// let logits = model.logits(Tensor::zeros([1, 3, 64, 64], &device));
 /// assert_eq!(logits.dims(), [1, 14]);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DenseNetConfig {
     /// Channels that each layer adds (k in the paper).
     pub growth_rate: usize,
@@ -36,6 +36,8 @@ pub struct DenseNetConfig {
     pub in_channels: usize,
     /// Logits.
     pub outputs: usize,
+    /// What the norms add to the variance: 1e-5 as in PyTorch.
+    pub norm_epsilon: f64,
 }
 
 impl DenseNetConfig {
@@ -47,6 +49,7 @@ impl DenseNetConfig {
             bottleneck: 4,
             in_channels: 3,
             outputs: 14,
+            norm_epsilon: EPSILON,
         }
     }
 
@@ -83,6 +86,18 @@ impl DenseNetConfig {
         Self { outputs, ..self }
     }
 
+    /// The same network with norms that add `norm_epsilon` to the variance.
+    pub fn with_norm_epsilon(self, norm_epsilon: f64) -> Self {
+        Self {
+            norm_epsilon,
+            ..self
+        }
+    }
+
+    fn norm(&self, channels: usize, device: &Device) -> BatchNorm {
+        BatchNorm::new(channels, device).with_epsilon(self.norm_epsilon)
+    }
+
     /// Builds the network with torchvision's initialisation (He-normal convolutions, linear
     /// weights uniform in ±1/√channels, zero bias). Seed the device before for a fixed start.
     pub fn init(&self, device: &Device) -> DenseNet {
@@ -99,7 +114,7 @@ impl DenseNetConfig {
             channels += layers * self.growth_rate;
             if index + 1 < self.blocks.len() {
                 transitions.push(Transition {
-                    norm: BatchNorm::new(channels, device),
+                    norm: self.norm(channels, device),
                     conv: convolution([channels, channels / 2], 1, 1, Fan::In, device),
                     pool: AvgPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
                 });
@@ -115,11 +130,11 @@ impl DenseNetConfig {
                     Fan::In,
                     device,
                 ),
-                norm0: BatchNorm::new(self.initial_channels, device),
+                norm0: self.norm(self.initial_channels, device),
                 pool0: stem_pool(),
                 denseblocks,
                 transitions,
-                norm5: BatchNorm::new(channels, device),
+                norm5: self.norm(channels, device),
             },
             classifier: linear(channels, self.outputs, true, device),
         }
@@ -128,9 +143,9 @@ impl DenseNetConfig {
     fn layer(&self, channels: usize, device: &Device) -> DenseLayer {
         let bottleneck = self.bottleneck * self.growth_rate;
         DenseLayer {
-            norm1: BatchNorm::new(channels, device),
+            norm1: self.norm(channels, device),
             conv1: convolution([channels, bottleneck], 1, 1, Fan::In, device),
-            norm2: BatchNorm::new(bottleneck, device),
+            norm2: self.norm(bottleneck, device),
             conv2: convolution([bottleneck, self.growth_rate], 3, 1, Fan::In, device),
         }
     }

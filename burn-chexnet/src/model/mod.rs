@@ -98,6 +98,17 @@ impl Architecture {
         Self::ResNet50,
     ];
 
+    /// The shape of a DenseNet, with 3 channels and 14 outputs; `None` for ResNet-50.
+    pub fn densenet(self) -> Option<DenseNetConfig> {
+        match self {
+            Self::DenseNet121 => Some(DenseNetConfig::densenet121()),
+            Self::DenseNet161 => Some(DenseNetConfig::densenet161()),
+            Self::DenseNet169 => Some(DenseNetConfig::densenet169()),
+            Self::DenseNet201 => Some(DenseNetConfig::densenet201()),
+            Self::ResNet50 => None,
+        }
+    }
+
     /// The name in options, files and torchvision.
     pub fn name(self) -> &'static str {
         match self {

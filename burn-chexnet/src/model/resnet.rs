@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, activation::relu};
 
 use super::Classifier;
 use super::init::{Fan, convolution, linear, stem_pool};
-use crate::norm::BatchNorm;
+use crate::norm::{BatchNorm, EPSILON};
 
 /// Output channels of a bottleneck for each channel of its 3×3 convolution.
 const EXPANSION: usize = 4;
@@ -23,7 +23,7 @@ const EXPANSION: usize = 4;
 /// let model = ResNetConfig::resnet50().init(&Device::flex());
 /// assert_eq!(parameter_count(&model), 23_536_718);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ResNetConfig {
     /// Bottlenecks in each of the four stages.
     pub stages: [usize; 4],
@@ -31,6 +31,8 @@ pub struct ResNetConfig {
     pub in_channels: usize,
     /// Logits.
     pub outputs: usize,
+    /// What the norms add to the variance: 1e-5 as in PyTorch.
+    pub norm_epsilon: f64,
 }
 
 impl ResNetConfig {
@@ -40,6 +42,7 @@ impl ResNetConfig {
             stages: [3, 4, 6, 3],
             in_channels: 3,
             outputs: 14,
+            norm_epsilon: EPSILON,
         }
     }
 
@@ -56,6 +59,18 @@ impl ResNetConfig {
         Self { outputs, ..self }
     }
 
+    /// The same network with norms that add `norm_epsilon` to the variance.
+    pub fn with_norm_epsilon(self, norm_epsilon: f64) -> Self {
+        Self {
+            norm_epsilon,
+            ..self
+        }
+    }
+
+    fn norm(&self, channels: usize, device: &Device) -> BatchNorm {
+        BatchNorm::new(channels, device).with_epsilon(self.norm_epsilon)
+    }
+
     /// Builds the network with torchvision's initialisation.
     pub fn init(&self, device: &Device) -> ResNet {
         let stage = |index: usize| {
@@ -68,20 +83,43 @@ impl ResNetConfig {
             let stride = if index == 0 { 1 } else { 2 };
             (0..self.stages[index])
                 .map(|block| match block {
-                    0 => Bottleneck::new(inputs, width, stride, device),
-                    _ => Bottleneck::new(width * EXPANSION, width, 1, device),
+                    0 => self.bottleneck(inputs, width, stride, device),
+                    _ => self.bottleneck(width * EXPANSION, width, 1, device),
                 })
                 .collect()
         };
         ResNet {
             conv1: convolution([self.in_channels, 64], 7, 2, Fan::Out, device),
-            bn1: BatchNorm::new(64, device),
+            bn1: self.norm(64, device),
             maxpool: stem_pool(),
             layer1: stage(0),
             layer2: stage(1),
             layer3: stage(2),
             layer4: stage(3),
             fc: linear(512 * EXPANSION, self.outputs, false, device),
+        }
+    }
+
+    fn bottleneck(
+        &self,
+        inputs: usize,
+        width: usize,
+        stride: usize,
+        device: &Device,
+    ) -> Bottleneck {
+        let outputs = width * EXPANSION;
+        let shortcut = stride != 1 || inputs != outputs;
+        Bottleneck {
+            conv1: convolution([inputs, width], 1, 1, Fan::Out, device),
+            bn1: self.norm(width, device),
+            conv2: convolution([width, width], 3, stride, Fan::Out, device),
+            bn2: self.norm(width, device),
+            conv3: convolution([width, outputs], 1, 1, Fan::Out, device),
+            bn3: self.norm(outputs, device),
+            downsample: shortcut.then(|| Downsample {
+                conv: convolution([inputs, outputs], 1, stride, Fan::Out, device),
+                norm: self.norm(outputs, device),
+            }),
         }
     }
 }
@@ -136,23 +174,6 @@ pub struct Downsample {
 }
 
 impl Bottleneck {
-    fn new(inputs: usize, width: usize, stride: usize, device: &Device) -> Self {
-        let outputs = width * EXPANSION;
-        let shortcut = stride != 1 || inputs != outputs;
-        Self {
-            conv1: convolution([inputs, width], 1, 1, Fan::Out, device),
-            bn1: BatchNorm::new(width, device),
-            conv2: convolution([width, width], 3, stride, Fan::Out, device),
-            bn2: BatchNorm::new(width, device),
-            conv3: convolution([width, outputs], 1, 1, Fan::Out, device),
-            bn3: BatchNorm::new(outputs, device),
-            downsample: shortcut.then(|| Downsample {
-                conv: convolution([inputs, outputs], 1, stride, Fan::Out, device),
-                norm: BatchNorm::new(outputs, device),
-            }),
-        }
-    }
-
     /// `[batch, channels, height, width]` → `[batch, 4 · width, height / stride, width / stride]`.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let shortcut = match &self.downsample {

@@ -51,6 +51,12 @@ pub(super) fn snapshots(config: &TrainConfig) -> Result<Snapshots, RunError> {
         .configuration(fingerprint(config)?))
 }
 
+/// Whether a run in the output folder of `config` has left a snapshot, of whatever configuration.
+pub(super) fn has_snapshot(config: &TrainConfig) -> Result<bool, RunError> {
+    let snapshots = Snapshots::new(config.output.join(output::CHECKPOINTS));
+    Ok(!snapshots.is_empty().map_err(TrainError::from)?)
+}
+
 /// The snapshot that a run with `config` goes on from, if there is one.
 pub(super) fn newest(
     config: &TrainConfig,

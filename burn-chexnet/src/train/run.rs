@@ -12,18 +12,18 @@ use chest_datasets::{ImageSource, Loader, LoaderConfig, PackedCache, Side, Split
 use super::cache::open_cache;
 use super::measure::{TrainedRun, all_skipped};
 use super::output;
-use super::recipe::{backbone, ensure_same_network, start_from};
+use super::recipe::{backbone, decided, head, opened, start_from};
 use super::results::SideCounts;
-use super::resume::{ensure_same_split, newest, snapshots};
+use super::resume::{ensure_same_split, has_snapshot, newest, snapshots};
 use super::tables::write_phantom;
 use super::{
     Order, Outcome, Recorder, Results, RunData, RunError, Stopped, SupervisedClassifier,
     TrainConfig, XrayLoader,
 };
-use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
-use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig, parameter_count};
-use crate::weights::{Metadata, SplitOrigin};
+use crate::model::{Classifier, ResNetConfig, parameter_count};
+use crate::weights::{Checkpoint, Head, Metadata, SplitOrigin};
+use crate::{Preprocessing, norm};
 
 /// Reads the tables that `config` names and reports whether any patient or image is on two sides
 /// of the split. No image is needed, and nothing is written.
@@ -86,6 +86,12 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     // Before anything that takes long: a wrong folder or option must not cost hours.
     output::create(&config.output)?;
     let _lock = output::lock(&config.output)?;
+    let goes_on = control.resume && has_snapshot(config)?;
+    let weights = match goes_on {
+        true => None,
+        false => opened(config)?,
+    };
+    let config = &decided(config, weights.as_ref(), goes_on)?;
     let snapshots = snapshots(config)?;
     let snapshot = match control.resume {
         true => newest(config, &snapshots)?,
@@ -93,9 +99,6 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     };
     if snapshot.is_none() {
         output::ensure_own(&config.output)?;
-        if let Some(path) = &config.weights {
-            ensure_same_network(path, config)?;
-        }
     }
     if config.data.is_none() {
         write_phantom(config)?;
@@ -104,49 +107,53 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     if snapshot.is_some() {
         ensure_same_split(config, &data)?;
     }
-    let outputs = data.dataset().labels().len();
+    let labels = data.dataset().labels().names();
+    let outputs = labels.len();
+    let start = weights
+        .map(|weights| {
+            let head = head(&weights, labels, config.new_head)?;
+            Ok::<_, RunError>(Start { weights, head })
+        })
+        .transpose()?;
     let source = Arc::new(data.images(&config.split)?);
     let cache = config.cache.as_deref();
     let cache = cache
         .map(|folder| open_cache(folder, &source, config))
         .transpose()?;
+    let normalisation = config.normalisation.clone().unwrap_or_default();
+    let epsilon = config.norm_epsilon.unwrap_or(norm::EPSILON);
     let prepared = Run {
         config,
         control,
-        preprocessing: Preprocessing::imagenet(config.image_size, config.in_channels)?,
+        preprocessing: Preprocessing::new(config.image_size, config.in_channels, &normalisation)?,
+        norm_epsilon: epsilon,
         source,
         cache,
         data,
         snapshots,
+        start,
         device: device.clone(),
     };
     // Initial weights are drawn from the device's generator.
     device.seed(config.seed);
-    let densenet = |shape: DenseNetConfig| {
-        let shape = shape.with_in_channels(config.in_channels);
-        shape.with_outputs(outputs).init(&device)
-    };
-    match config.model {
-        Architecture::DenseNet121 => {
-            prepared.train(densenet(DenseNetConfig::densenet121()), snapshot)
+    match config.model.densenet() {
+        Some(shape) => {
+            let shape = shape.with_in_channels(config.in_channels);
+            let shape = shape.with_outputs(outputs).with_norm_epsilon(epsilon);
+            prepared.train(shape.init(&device), snapshot)
         }
-        Architecture::DenseNet161 => {
-            prepared.train(densenet(DenseNetConfig::densenet161()), snapshot)
+        None => {
+            let shape = ResNetConfig::resnet50().with_in_channels(config.in_channels);
+            let shape = shape.with_outputs(outputs).with_norm_epsilon(epsilon);
+            prepared.train(shape.init(&device), snapshot)
         }
-        Architecture::DenseNet169 => {
-            prepared.train(densenet(DenseNetConfig::densenet169()), snapshot)
-        }
-        Architecture::DenseNet201 => {
-            prepared.train(densenet(DenseNetConfig::densenet201()), snapshot)
-        }
-        Architecture::ResNet50 => prepared.train(
-            ResNetConfig::resnet50()
-                .with_in_channels(config.in_channels)
-                .with_outputs(outputs)
-                .init(&device),
-            snapshot,
-        ),
     }
+}
+
+/// Weights that a run starts from.
+struct Start {
+    weights: Checkpoint,
+    head: Head,
 }
 
 /// A run whose inputs are known to be there.
@@ -157,7 +164,9 @@ pub(super) struct Run<'a> {
     pub(super) source: Arc<ImageSource>,
     cache: Option<Arc<PackedCache>>,
     pub(super) preprocessing: Preprocessing,
+    norm_epsilon: f64,
     snapshots: Snapshots,
+    start: Option<Start>,
     pub(super) device: Device,
 }
 
@@ -170,8 +179,8 @@ impl Run<'_> {
     ) -> Result<Outcome<Box<Results>>, RunError> {
         let config = self.config;
         let metadata = self.metadata();
-        if let (Some(path), None) = (&config.weights, &snapshot) {
-            start_from(&mut network, path, &metadata.labels)?;
+        if let Some(Start { weights, head }) = &self.start {
+            start_from(&mut network, weights, head)?;
         }
         self.announce(&network);
         self.prepare_output(snapshot.as_ref())?;
@@ -340,6 +349,7 @@ impl Run<'_> {
             architecture: self.config.model,
             labels: self.data.dataset().labels().names().to_vec(),
             preprocessing: self.preprocessing.clone(),
+            norm_epsilon: self.norm_epsilon,
             split: Some(SplitOrigin {
                 name: self.config.split.to_string(),
                 seed: self.config.seed,

@@ -7,6 +7,7 @@ use std::path::Path;
 use burn_dist::progress::write_line;
 use serde::{Deserialize, Serialize};
 
+use super::recipe::decided;
 use super::results::Results;
 use super::resume::fingerprint;
 use super::{Outcome, RunControl, RunData, RunError, TrainConfig, output, run};
@@ -109,7 +110,8 @@ fn earlier(config: &TrainConfig) -> Result<Option<Results>, RunError> {
         serde_json::from_str(&text).map_err(|error| RunError::file(path, error))?;
     let ended =
         results.stopped_early || results.epochs == config.epochs || config.max_steps.is_some();
-    let same = fingerprint(&began)? == fingerprint(config)? && began.epochs == config.epochs;
+    let now = decided(config, None, true)?;
+    let same = fingerprint(&began)? == fingerprint(&now)? && began.epochs == now.epochs;
     if !ended || !same || RunData::open(config)?.digest() != results.data_digest {
         return Ok(None); // The run itself goes on, or says what differs.
     }

@@ -3,14 +3,16 @@
 //! One entry and not one for each part: safetensors writes several in random order, and the same
 //! run must give the same bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{WeightsError, read_header};
-use crate::Preprocessing;
+use super::WeightsError;
+use super::checkpoint::{in_folder, safetensors_metadata};
+use super::error::one_line;
 use crate::model::Architecture;
+use crate::{Preprocessing, norm};
 
 /// Key of the entry.
 pub(super) const KEY: &str = "chexnet";
@@ -25,10 +27,17 @@ pub struct Metadata {
     pub labels: Vec<String>,
     /// How pixels become the input.
     pub preprocessing: Preprocessing,
+    /// What the norms add to the variance: 1e-5 in PyTorch, 1.001e-5 in Keras.
+    #[serde(default = "default_epsilon")]
+    pub norm_epsilon: f64,
     /// The split that the weights were trained on, if they were.
     pub split: Option<SplitOrigin>,
     /// Figures such as `validation_loss`, by name.
     pub metrics: BTreeMap<String, f64>,
+}
+
+fn default_epsilon() -> f64 {
+    norm::EPSILON
 }
 
 /// Which images were training images.
@@ -43,27 +52,56 @@ pub struct SplitOrigin {
 }
 
 impl Metadata {
-    /// Reads the metadata of the weights at `path`, not the weights.
+    /// Reads the metadata of the weights at `path`, a file or the folder of a run, not the weights.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, is no safetensors file, or has no metadata of this project
     /// that makes sense.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, WeightsError> {
-        let path = path.as_ref();
-        let error = |reason: String| WeightsError::Metadata {
-            path: path.to_path_buf(),
-            reason,
-        };
-        let entries = read_header(path)?;
-        let entry = entries.get(KEY).ok_or_else(|| {
-            error("it has none: these weights were not written by this project".to_string())
-        })?;
-        let metadata: Self = serde_json::from_str(entry).map_err(|e| error(e.to_string()))?;
-        metadata
-            .preprocessing
-            .check()
-            .map_err(|e| error(e.to_string()))?;
-        Ok(metadata)
+        let path = in_folder(path.as_ref());
+        of_entries(&path, &safetensors_metadata(&path)?)?.ok_or_else(|| none(&path))
     }
+}
+
+/// The metadata in the entries of the safetensors file at `path`, if this project has written it.
+pub(super) fn of_entries(
+    path: &Path,
+    entries: &HashMap<String, String>,
+) -> Result<Option<Metadata>, WeightsError> {
+    let error = |reason: String| WeightsError::Metadata {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let Some(entry) = entries.get(KEY) else {
+        return Ok(None);
+    };
+    let metadata: Metadata =
+        serde_json::from_str(entry).map_err(|e| error(one_line(&e.to_string())))?;
+    metadata
+        .preprocessing
+        .check()
+        .map_err(|e| error(e.to_string()))?;
+    match is_norm_epsilon(metadata.norm_epsilon) {
+        true => Ok(Some(metadata)),
+        false => Err(error(format!(
+            "an epsilon of {}: expected a number from 0 to 1",
+            metadata.norm_epsilon
+        ))),
+    }
+}
+
+/// The error of weights that other programs have written, where metadata is needed.
+pub(super) fn none(path: &Path) -> WeightsError {
+    WeightsError::Metadata {
+        path: path.to_path_buf(),
+        reason:
+            "it has none, since this project has not written it: `cargo run --example weights -- convert` adds labels and preprocessing"
+                .to_string(),
+    }
+}
+
+/// Whether a norm can have this epsilon.
+pub(super) fn is_norm_epsilon(epsilon: f64) -> bool {
+    epsilon > 0.0 && epsilon < 1.0
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
 
-use super::{Metadata, WeightsError, load};
+use super::checkpoint::Checkpoint;
+use super::{Head, Metadata, Report, WeightsError, metadata, save};
 use crate::explain::maps_of_features;
-use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig};
+use crate::model::{Classifier, ResNetConfig};
 
 /// A network in evaluation mode and all that one must know to use it.
 ///
@@ -26,7 +27,7 @@ use crate::model::{Architecture, Classifier, DenseNetConfig, ResNetConfig};
 pub struct Network {
     classifier: Box<dyn Forward>,
     metadata: Metadata,
-    tensors: usize,
+    report: Report,
 }
 
 /// The part of a [`Classifier`] that does not name its type.
@@ -34,6 +35,7 @@ trait Forward {
     fn features(&self, images: Tensor<4>) -> Tensor<4>;
     fn classify(&self, features: Tensor<4>) -> Tensor<2>;
     fn maps(&self, features: Tensor<4>) -> Tensor<4>;
+    fn save(&self, metadata: &Metadata, path: &Path) -> Result<(), WeightsError>;
 }
 
 impl<C: Classifier> Forward for C {
@@ -48,37 +50,56 @@ impl<C: Classifier> Forward for C {
     fn maps(&self, features: Tensor<4>) -> Tensor<4> {
         maps_of_features(self, features)
     }
+
+    fn save(&self, metadata: &Metadata, path: &Path) -> Result<(), WeightsError> {
+        save(self, metadata, path)
+    }
 }
 
 impl Network {
-    /// Loads the weights at `path` onto `device`; their metadata says which network they are of.
+    /// Loads the weights at `path`, a file or the folder of a run, onto `device`; their metadata says
+    /// which network they are of.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, has no metadata of this project, or its tensors are not exactly
     /// those of the network.
     pub fn open(path: impl AsRef<Path>, device: &Device) -> Result<Self, WeightsError> {
-        let path = path.as_ref();
-        let metadata = Metadata::read(path)?;
+        let checkpoint = Checkpoint::open(path)?;
+        let metadata = checkpoint.metadata().cloned();
+        let metadata = metadata.ok_or_else(|| metadata::none(checkpoint.path()))?;
+        Self::of_checkpoint(&checkpoint, metadata, &Head::Whole, device)
+    }
+
+    /// The weights of `checkpoint` on `device`, in the network that `metadata` describes.
+    ///
+    /// # Errors
+    ///
+    /// If the tensors are not exactly those of the network.
+    pub fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        metadata: Metadata,
+        head: &Head,
+        device: &Device,
+    ) -> Result<Self, WeightsError> {
         let (channels, outputs) = (metadata.preprocessing.channels(), metadata.labels.len());
-        let densenet = |shape: DenseNetConfig| {
-            let shape = shape.with_in_channels(channels).with_outputs(outputs);
-            loaded(shape.init(device), path)
-        };
-        let (classifier, tensors) = match metadata.architecture {
-            Architecture::DenseNet121 => densenet(DenseNetConfig::densenet121())?,
-            Architecture::DenseNet161 => densenet(DenseNetConfig::densenet161())?,
-            Architecture::DenseNet169 => densenet(DenseNetConfig::densenet169())?,
-            Architecture::DenseNet201 => densenet(DenseNetConfig::densenet201())?,
-            Architecture::ResNet50 => {
+        let epsilon = metadata.norm_epsilon;
+        let (classifier, report) = match metadata.architecture.densenet() {
+            Some(shape) => {
+                let shape = shape.with_in_channels(channels).with_outputs(outputs);
+                let network = shape.with_norm_epsilon(epsilon).init(device);
+                loaded(network, checkpoint, head)?
+            }
+            None => {
                 let shape = ResNetConfig::resnet50().with_in_channels(channels);
-                loaded(shape.with_outputs(outputs).init(device), path)?
+                let shape = shape.with_outputs(outputs).with_norm_epsilon(epsilon);
+                loaded(shape.init(device), checkpoint, head)?
             }
         };
         Ok(Self {
             classifier,
             metadata,
-            tensors,
+            report,
         })
     }
 
@@ -87,9 +108,18 @@ impl Network {
         &self.metadata
     }
 
-    /// Tensors that were loaded: all of the network's.
-    pub fn tensors(&self) -> usize {
-        self.tensors
+    /// What was loaded: all tensors of the network.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Writes weights and metadata as [`save`] does.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), WeightsError> {
+        self.classifier.save(&self.metadata, path.as_ref())
     }
 
     /// Logits, `[batch, labels]`, of normalised images, `[batch, channels, height, width]`.
@@ -108,8 +138,9 @@ impl Network {
 
 fn loaded<C: Classifier>(
     mut network: C,
-    path: &Path,
-) -> Result<(Box<dyn Forward>, usize), WeightsError> {
-    let tensors = load(&mut network, path)?;
-    Ok((Box::new(network), tensors))
+    checkpoint: &Checkpoint,
+    head: &Head,
+) -> Result<(Box<dyn Forward>, Report), WeightsError> {
+    let report = checkpoint.load_into(&mut network, head)?;
+    Ok((Box::new(network), report))
 }

@@ -68,6 +68,10 @@ fn to_8_bit(value: u16) -> u8 {
 
 /// The triangle filter with a support that grows with the reduction: Pillow's `BILINEAR`.
 ///
+/// In Pillow's order, rows first and then columns, each rounded to the depth of the pixels. In one call
+/// the crate begins with the columns of 8-bit images: the same filter, but one pixel in seven comes out
+/// a grey level apart.
+///
 /// A region of whole pixels at its own size is copied.
 fn convolve<P: InnerPixel + PixelTrait>(
     image: &GrayImage,
@@ -75,11 +79,31 @@ fn convolve<P: InnerPixel + PixelTrait>(
     region: CropRegion,
     size: usize,
 ) -> Result<Vec<P>, String> {
-    let side = size as u32;
-    let source =
-        TypedImageRef::new(image.width, image.height, pixels).map_err(|error| error.to_string())?;
-    let mut target = vec![P::default(); size * size];
-    let mut view = TypedImage::from_pixels_slice(side, side, &mut target)
+    let (side, height) = (size as u32, image.height);
+    let rows = CropRegion {
+        top: 0.0,
+        height: f64::from(height),
+        ..region
+    };
+    let columns = CropRegion {
+        left: 0.0,
+        width: f64::from(side),
+        ..region
+    };
+    let narrow = pass(pixels, [image.width, height], rows, [side, height])?;
+    pass(&narrow, [side, height], columns, [side, side])
+}
+
+/// The `region` of an image of `from` pixels at the size of `to`, both width and height.
+fn pass<P: InnerPixel + PixelTrait>(
+    pixels: &[P],
+    from: [u32; 2],
+    region: CropRegion,
+    to: [u32; 2],
+) -> Result<Vec<P>, String> {
+    let source = TypedImageRef::new(from[0], from[1], pixels).map_err(|e| e.to_string())?;
+    let mut target = vec![P::default(); to[0] as usize * to[1] as usize];
+    let mut view = TypedImage::from_pixels_slice(to[0], to[1], &mut target)
         .map_err(|error| error.to_string())?;
     let options = ResizeOptions::new()
         .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))

@@ -1,9 +1,9 @@
 //! Which configurations make no sense.
 
 use super::TrainConfig;
-use crate::PreprocessingError;
 use crate::preprocessing::SIZES;
 use crate::train::{RunError, ScheduleChoice};
+use crate::{Preprocessing, PreprocessingError, norm};
 
 /// Beyond any machine; more would only stall this one.
 const MOST_THREADS: usize = 1024;
@@ -93,6 +93,14 @@ impl TrainConfig {
                 reason: "a random backbone would stay random: give --weights".to_string(),
             });
         }
+        if self.new_head && self.weights.is_none() {
+            return Err(RunError::Option {
+                option: "--new-head",
+                reason:
+                    "a random network has a new classifier anyway: give --weights, or leave it out"
+                        .to_string(),
+            });
+        }
         share("--warm-up", self.warm_up, self.epochs as f64)?;
         share("--warm-up-start", self.warm_up_start, 1.0)?;
         if self.in_channels != 1 && self.in_channels != 3 {
@@ -101,7 +109,18 @@ impl TrainConfig {
                 reason: format!("{} channels: give 1 or 3", self.in_channels),
             });
         }
-        Ok(())
+        let normalisation = self.normalisation.clone().unwrap_or_default();
+        Preprocessing::new(self.image_size, self.in_channels, &normalisation).map_err(|error| {
+            RunError::Option {
+                option: "--normalisation",
+                reason: error.to_string(),
+            }
+        })?;
+        within(
+            "norm_epsilon",
+            self.norm_epsilon.unwrap_or(norm::EPSILON),
+            1.0,
+        )
     }
 }
 
@@ -109,11 +128,12 @@ impl TrainConfig {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Normalisation;
 
     #[test]
     fn values_that_make_no_sense_are_named() {
         type Change = fn(&mut TrainConfig);
-        let cases: [(&str, Change); 22] = [
+        let cases: [(&str, Change); 25] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
             ("--phantom-images", |config| config.phantom_images = 0),
@@ -127,6 +147,14 @@ mod tests {
             ("--clip-norm", |config| config.clip_norm = Some(0.0)),
             ("--backbone-lr", |config| config.backbone_lr = 1.5),
             ("--freeze-backbone", |config| config.freeze_backbone = true),
+            ("--new-head", |config| config.new_head = true),
+            ("--normalisation", |config| {
+                config.normalisation = Some(Normalisation::Custom {
+                    mean: vec![0.5, 0.5],
+                    deviation: vec![0.5, 0.5],
+                });
+            }),
+            ("norm_epsilon", |config| config.norm_epsilon = Some(-1.0)),
             ("--backbone-lr", |config| {
                 config.freeze_backbone = true;
                 config.backbone_lr = 0.1;

@@ -10,6 +10,7 @@ use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceName, OptimizerChoice, ScheduleChoice, SplitName};
+use crate::Normalisation;
 use crate::loss::Reduction;
 use crate::model::Architecture;
 
@@ -60,6 +61,13 @@ pub struct TrainConfig {
     pub max_steps: Option<usize>,
     /// Weights to start from; random ones when `None`.
     pub weights: Option<PathBuf>,
+    /// Whether the classifier begins anew, instead of with the outputs of `weights` that have the
+    /// names of the labels.
+    pub new_head: bool,
+    /// How pixels become the input; as for `weights`, or ImageNet's, when `None`.
+    pub normalisation: Option<Normalisation>,
+    /// What the norms add to the variance; as for `weights`, or 1e-5, when `None`.
+    pub norm_epsilon: Option<f64>,
     /// Whether only the classifier learns.
     pub freeze_backbone: bool,
     /// Factor on the learning rate of all but the classifier.
@@ -119,6 +127,9 @@ impl Default for TrainConfig {
             epochs: 10,
             max_steps: None,
             weights: None,
+            new_head: false,
+            normalisation: None,
+            norm_epsilon: None,
             freeze_backbone: false,
             backbone_lr: 1.0,
             optimizer: OptimizerChoice::default(),

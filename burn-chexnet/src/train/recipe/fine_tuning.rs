@@ -1,62 +1,144 @@
 //! The weights that a run starts from, and what of them moves.
 
-use std::path::Path;
-
 use burn::module::ParamGroup;
 use burn_dist::progress::write_line;
 
 use crate::model::Classifier;
 use crate::train::step::NETWORK;
-use crate::train::{RunError, TrainConfig};
-use crate::weights::{self, Metadata};
+use crate::train::{RunError, TrainConfig, output};
+use crate::weights::{Checkpoint, Head, WeightsError};
+use crate::{Normalisation, norm};
 
-/// Refuses weights at `path` of another network than that of `config`, without reading them whole.
+/// The weights that a run with `config` starts from, if they are not random.
 ///
 /// # Errors
 ///
-/// Names both networks, and the options that would fit.
-pub(in crate::train) fn ensure_same_network(
-    path: &Path,
-    config: &TrainConfig,
-) -> Result<(), RunError> {
-    let metadata = Metadata::read(path)?;
-    let (model, channels) = (metadata.architecture, metadata.preprocessing.channels());
-    match (model, channels) == (config.model, config.in_channels) {
-        true => Ok(()),
-        false => Err(RunError::Option {
-            option: "--weights",
-            reason: format!(
-                "{} has weights of {model} with {channels} channels, not of {} with {}: give --model {model} --in-channels {channels}",
-                path.display(),
-                config.model,
-                config.in_channels,
-            ),
-        }),
+/// If they cannot be read, or are of another network than that of `config`, which is then named.
+pub(in crate::train) fn opened(config: &TrainConfig) -> Result<Option<Checkpoint>, RunError> {
+    let Some(path) = &config.weights else {
+        return Ok(None);
+    };
+    let checkpoint = Checkpoint::open(path)?;
+    let found = checkpoint.architecture();
+    if found == Some(config.model) {
+        return Ok(Some(checkpoint));
     }
-}
-
-/// Puts the weights at `path` into `network`, for `labels`. The classifier is taken where the labels
-/// are the same, in the same order; else only the backbone is, and the classifier stays new.
-///
-/// # Errors
-///
-/// If they cannot be read, or do not fit.
-pub(in crate::train) fn start_from<C: Classifier>(
-    network: &mut C,
-    path: &Path,
-    labels: &[String],
-) -> Result<(), RunError> {
-    let (loaded, classifier) = match Metadata::read(path)?.labels == labels {
-        true => (weights::load(network, path)?, "its classifier"),
-        false => (
-            weights::load_backbone(network, path)?,
-            "a new classifier, since the labels are others or in another order",
+    let reason = match found {
+        Some(model) => format!(
+            "{} has weights of {model}, not of {}: give --model {model}",
+            path.display(),
+            config.model
+        ),
+        None => format!(
+            "the layers in {} are not those of {}",
+            path.display(),
+            config.model
         ),
     };
-    write_line(&format!(
-        "weights: {loaded} tensors of {}, with {classifier}",
-        path.display()
-    ));
+    Err(RunError::Option {
+        option: "--weights",
+        reason,
+    })
+}
+
+/// `config` with all that it leaves to the weights decided: as for `weights`, as in the run in
+/// the output folder if that one goes on (its first weights may be gone), or as in PyTorch.
+///
+/// # Errors
+///
+/// If the configuration of the run that goes on cannot be read.
+pub(in crate::train) fn decided(
+    config: &TrainConfig,
+    weights: Option<&Checkpoint>,
+    goes_on: bool,
+) -> Result<TrainConfig, RunError> {
+    let path = config.output.join(output::CONFIG);
+    let before = match goes_on && path.exists() {
+        true => Some(TrainConfig::read(path, None)?),
+        false => None,
+    };
+    let preprocessing = weights.and_then(Checkpoint::preprocessing);
+    let normalisation = config
+        .normalisation
+        .clone()
+        .or(before.as_ref().and_then(|run| run.normalisation.clone()))
+        .or(preprocessing.as_ref().map(Normalisation::of))
+        .unwrap_or_default();
+    let epsilon = config
+        .norm_epsilon
+        .or(before.and_then(|run| run.norm_epsilon))
+        .or(weights.map(Checkpoint::norm_epsilon))
+        .unwrap_or(norm::EPSILON);
+    Ok(TrainConfig {
+        normalisation: Some(normalisation),
+        norm_epsilon: Some(epsilon),
+        ..config.clone()
+    })
+}
+
+/// What becomes of the classifier in `weights` for `labels`: its outputs are taken by name.
+///
+/// # Errors
+///
+/// If it has no output for a label and no new classifier is asked for.
+pub(in crate::train) fn head(
+    weights: &Checkpoint,
+    labels: &[String],
+    new_head: bool,
+) -> Result<Head, RunError> {
+    if new_head {
+        return Ok(Head::New);
+    }
+    let refused = |reason: String| {
+        RunError::from(WeightsError::Outputs {
+            path: weights.path().to_path_buf(),
+            reason: format!("{reason}; --new-head begins a new classifier"),
+        })
+    };
+    let Some(outputs) = weights.outputs() else {
+        return Err(refused("there are none, only a backbone".to_string()));
+    };
+    let Some(names) = weights.labels() else {
+        return Err(refused(format!(
+            "nothing says which labels its {outputs} are of: `cargo run --example weights -- convert` names them"
+        )));
+    };
+    if names == labels {
+        return Ok(Head::Whole);
+    }
+    let row = |label: &String| {
+        let position = names.iter().position(|name| name == label);
+        position.ok_or_else(|| {
+            refused(format!(
+                "there is none for {label}, only for {}",
+                names.join(", ")
+            ))
+        })
+    };
+    labels
+        .iter()
+        .map(row)
+        .collect::<Result<_, _>>()
+        .map(Head::Outputs)
+}
+
+/// Puts `weights` into `network`, and says what was loaded.
+///
+/// # Errors
+///
+/// If they do not fit.
+pub(in crate::train) fn start_from<C: Classifier>(
+    network: &mut C,
+    weights: &Checkpoint,
+    head: &Head,
+) -> Result<(), RunError> {
+    let report = weights.load_into(network, head)?;
+    let classifier = match head {
+        Head::Whole => "; its classifier",
+        Head::Outputs(_) => "; the outputs of its classifier taken by name",
+        Head::New => "",
+    };
+    write_line(&format!("weights: {report}{classifier}"));
     Ok(())
 }
 

@@ -12,6 +12,6 @@ mod optimizer;
 mod schedule;
 mod text;
 
-pub(super) use fine_tuning::{backbone, ensure_same_network, start_from};
+pub(super) use fine_tuning::{backbone, decided, head, opened, start_from};
 pub use optimizer::OptimizerChoice;
 pub use schedule::ScheduleChoice;
