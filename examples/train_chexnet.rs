@@ -74,7 +74,7 @@ struct Options {
     /// Images a step [default: 16; phantom: 8]
     #[arg(long, value_name = "N")]
     batch_size: Option<usize>,
-    /// Epochs [default: 10; phantom: 5]
+    /// Epochs [default: 10; phantom: 4]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
     /// Stop training after this many steps
@@ -104,10 +104,10 @@ struct Options {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f64>,
     /// How the learning rate falls: constant, cosine,minimum=0, step,epochs=2,factor=0.1 or
-    /// plateau,factor=0.1,patience=0 [default: plateau; phantom: plateau,patience=1]
+    /// plateau,factor=0.1,patience=0 [default: plateau; phantom: cosine]
     #[arg(long, value_name = "NAME")]
     schedule: Option<ScheduleChoice>,
-    /// Epochs in which the learning rate rises to its full value, such as 0.5 [default: 0]
+    /// Epochs in which the learning rate rises to its full value, such as 0.5 [default: 0; phantom: 0.5]
     #[arg(long, value_name = "EPOCHS", allow_negative_numbers = true)]
     warm_up: Option<f64>,
     /// Share of the learning rate at the first step of the warm-up [default: 0.1]
@@ -214,6 +214,8 @@ impl Options {
                     .to_string(),
             });
         }
+        // Other weights bring their own normalisation and epsilon.
+        let kept = resumed.is_some() || self.weights.is_none();
         Ok(TrainConfig {
             data: base.data,
             phantom_images: self.phantom_images.unwrap_or(base.phantom_images),
@@ -234,8 +236,10 @@ impl Options {
             learning_rate: self.lr.unwrap_or(base.learning_rate),
             weights: self.weights.or(base.weights),
             new_head: self.new_head.unwrap_or(base.new_head),
-            normalisation: self.normalisation.or(base.normalisation),
-            norm_epsilon: base.norm_epsilon,
+            normalisation: self
+                .normalisation
+                .or(kept.then_some(base.normalisation).flatten()),
+            norm_epsilon: kept.then_some(base.norm_epsilon).flatten(),
             freeze_backbone: self.freeze_backbone.unwrap_or(base.freeze_backbone),
             backbone_lr: self.backbone_lr.unwrap_or(base.backbone_lr),
             optimizer: self.optimizer.unwrap_or(base.optimizer),

@@ -85,15 +85,19 @@ impl Convert {
     fn labels(&self) -> Option<Vec<String>> {
         let names = self.labels.as_ref()?;
         Some(match &names[..] {
-            [nih] if nih == "nih" => Pathology::ALL
+            [nih] if nih.eq_ignore_ascii_case("nih") => Pathology::ALL
                 .map(|label| label.name().to_string())
                 .to_vec(),
-            _ => names.clone(),
+            _ => names.iter().map(|name| name.trim().to_string()).collect(),
         })
     }
 
     fn preprocessing(&self, checkpoint: &Checkpoint) -> Result<Preprocessing, Box<dyn Error>> {
         let own = checkpoint.preprocessing();
+        if self.labels.is_some() && own.is_some() && self.normalisation.is_none() {
+            // With names of its own it may be none of TorchXRayVision's after all.
+            return Err("--normalisation: say what the pixels were normalised for".into());
+        }
         let channels = self.in_channels.or(checkpoint.in_channels()).unwrap_or(3);
         let size = self.image_size.or(own.as_ref().map(|own| own.image_size));
         let normalisation = self.normalisation.clone();
@@ -157,8 +161,10 @@ fn converted(task: &Convert) -> Result<ExitCode, Box<dyn Error>> {
     let network = convert(&checkpoint, &conversion, &DeviceName::Cpu.device())?;
     network.save(&task.output)?;
     chexnet::print(format_args!(
-        "{}\nwritten to {}",
+        "{}\nlabels: {}\ninput: {}\nwritten to {}",
         network.report(),
+        network.metadata().labels.join(", "),
+        network.metadata().preprocessing,
         task.output.display()
     ))?;
     Ok(ExitCode::SUCCESS)
@@ -169,6 +175,9 @@ fn verify(
     reference: &Reference,
     tolerance: f64,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    if !(0.0..1.0).contains(&tolerance) {
+        return Err(format!("--tolerance: {tolerance} must be from 0 to below 1").into());
+    }
     let device = DeviceName::Cpu.device();
     let network = checkpoint.network(&device)?;
     let comparison = reference.compare(&network, &device)?;

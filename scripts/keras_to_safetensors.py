@@ -178,6 +178,8 @@ def tensor(name, weight, dataset, shape):
         raise Refusal(f"{title} has the shape {dataset.shape}, which does not fit")
     if dataset.dtype.kind != "f":
         raise Refusal(f"{title} is {dataset.dtype}, not floating point")
+    if 0 in sizes or (shape[1:2] == (None,) and sizes[1] not in (1, 3)):
+        raise Refusal(f"{title} has the shape {dataset.shape}, which does not fit")
     array = dataset[()].astype(np.float32).transpose(axes)
     if not np.isfinite(array).all() or (weight == "moving_variance" and array.min() < 0):
         raise Refusal(f"{title} has values that are not finite, or negative variances")
@@ -272,6 +274,8 @@ def main():
                 tensors, title, blocks = convert(weights)
         except Refusal as refusal:
             raise Refusal(f"{options.input}: {refusal}") from refusal
+        except MemoryError as error:
+            raise Refusal(f"{options.input}: it would take more memory than there is") from error
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             hint = f"no HDF5 file of Keras, or a damaged one ({error})"
             if zipfile.is_zipfile(options.input):

@@ -2,6 +2,7 @@
 //!
 //! May not know where pixels come from.
 
+use std::fmt::{Display, Formatter};
 use std::ops::RangeInclusive;
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -203,6 +204,25 @@ impl Preprocessing {
         }
         let shape = [pixels.len() / area, tables.len(), size, size];
         Ok(Tensor::from_data(TensorData::new(values, shape), device))
+    }
+}
+
+impl Display for Preprocessing {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{0}×{0}, ", self.image_size)?;
+        match self.resize {
+            Resize::Whole => write!(f, "the whole image, ")?,
+            Resize::CentreCrop { short_side } => {
+                write!(f, "the centre of a shorter side of {short_side}, ")?
+            }
+        }
+        match Normalisation::of(self) {
+            Normalisation::ImageNet => write!(f, "normalised for ImageNet"),
+            Normalisation::TorchXRayVision => write!(f, "pixels from -1024 to 1024"),
+            Normalisation::Custom { mean, deviation } => {
+                write!(f, "mean {mean:?}, deviation {deviation:?}")
+            }
+        }
     }
 }
 

@@ -61,7 +61,7 @@ const PICKLE: Format = Format::PyTorchPickle;
 const BEFORE: &str = "before PyTorch 0.4";
 const WRAPPED: &str = "`module.densenet121.`";
 
-const STYLES: [Style; 15] = [
+const STYLES: [Style; 13] = [
     ("torchvision.pth", ZIP, &["num_batches_tracked"], 0.0),
     (
         "arnoweng.pth.tar",
@@ -84,7 +84,6 @@ const STYLES: [Style; 15] = [
     ("model_key.pth", PICKLE, &["`model`"], 0.0),
     ("lightning.ckpt", ZIP, &["`state_dict`", "`model.`"], 0.0),
     ("monai.pth", PICKLE, &["MONAI", "`class_layers.out`"], 0.0),
-    ("module.pt", ZIP, &[], 0.0),
     ("predictions.safetensors", SAFE, &["`predictions`"], 0.0),
     ("fc_head.safetensors", SAFE, &["`fc`"], 0.0),
     // 11, 8 and 53 bits of mantissa.
@@ -98,7 +97,6 @@ const STYLES: [Style; 15] = [
     ("float64.pth", ZIP, &["converted from F64"], 0.0),
     ("torchvision_old_keys.pth", PICKLE, &[BEFORE], 0.0),
     ("xrv.pth", ZIP, &["TorchXRayVision"], 0.0),
-    ("xrv_module.pt", ZIP, &["TorchXRayVision"], 0.0),
 ];
 
 /// Loads `path`, whose tensors have to be all of the network; the number of them.
@@ -139,8 +137,7 @@ fn full_size_networks_arrive_bit_for_bit() {
         return;
     };
     let folder = PathBuf::from(folder).join("styles");
-    let styles = STYLES.iter().filter(|style| style.0 != "xrv_module.pt");
-    for style in styles {
+    for style in &STYLES {
         let path = folder.join(style.0);
         let loaded = load(&path, style, &DenseNetConfig::densenet121());
         assert_eq!(loaded, 606, "{}", style.0);
@@ -162,8 +159,10 @@ fn full_size_networks_arrive_bit_for_bit() {
         assert_seeded(&model, 0.0);
         println!("{name}: {} tensors", report.loaded);
     }
-    let (_, text) = failure(&folder.join("xrv_module.pt"));
-    assert!(text.contains("torch.save(model.state_dict()"), "{text}");
+    for name in MODULES {
+        let (_, text) = failure(&folder.join(name));
+        assert!(text.contains("a whole pickled module"), "{text}");
+    }
 }
 
 /// The way back: torchvision has to take these, `tests/reference/check_export.py` sees to it.
@@ -197,14 +196,19 @@ fn failure(path: &Path) -> (WeightsError, String) {
     (error, text)
 }
 
-/// Such a pickle names classes and holds their source code.
+/// Whole modules, as TorchXRayVision publishes them: names of classes, and before 1.6 their source code.
+const MODULES: [&str; 3] = ["module.pt", "module_legacy.pt", "xrv_module.pt"];
+
 #[test]
-fn a_module_pickled_before_1_6_is_refused_with_what_to_do() {
-    let (_, text) = failure(&committed("module_legacy.pt"));
-    assert!(
-        text.contains("torch.save(model.state_dict(), \"weights.pth\")"),
-        "{text}"
-    );
+fn a_pickled_module_is_refused_with_what_to_do() {
+    for name in MODULES {
+        let (_, text) = failure(&committed(name));
+        assert!(
+            text.contains("a whole pickled module")
+                && text.contains("torch.save(model.state_dict(), \"weights.pth\")"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -216,12 +220,13 @@ fn files_of_other_programs_are_refused_with_what_to_do() {
             &b"\x89HDF\r\n\x1a\n0000"[..],
             "scripts/keras_to_safetensors.py",
         ),
-        (b"PK\x03\x04 a .docx", "zip"),
+        (b"PK\x03\x04 half a .docx", "copy or download it again"),
         (
             b"\x08\x07 an ONNX file",
-            "no ZIP, TAR, legacy or pickle header",
+            "neither that nor a safetensors file",
         ),
         (b"\x80\x02}q\x00.", "it holds no tensor"),
+        (b"\x80\x02}q", "copy or download it again"),
     ] {
         std::fs::write(&path, content).unwrap();
         let (_, text) = failure(&path);
@@ -230,7 +235,60 @@ fn files_of_other_programs_are_refused_with_what_to_do() {
     let whole = std::fs::read(committed("torchvision.pth")).unwrap();
     std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     let (_, text) = failure(&path);
-    assert!(text.contains("as a PyTorch checkpoint"), "{text}");
+    assert!(text.contains("copy or download it again"), "{text}");
+    let old = std::fs::read(committed("torchvision_old_keys.pth")).unwrap();
+    std::fs::write(&path, &old[..old.len() - 100]).unwrap();
+    let (_, text) = failure(&path);
+    assert!(text.contains("copy or download it again"), "{text}");
+    let zip = folder.path().join("letter.pth");
+    let mut writer = zip::ZipWriter::new(std::fs::File::create(&zip).unwrap());
+    let options = zip::write::SimpleFileOptions::default();
+    writer.start_file("word/document.xml", options).unwrap();
+    writer.finish().unwrap();
+    let (_, text) = failure(&zip);
+    assert!(text.contains("another kind of zip archive"), "{text}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let (_, text) = failure(&path);
+    assert!(text.contains("no regular file"), "{text}");
+}
+
+/// Two classifiers: only a new one can be meant.
+#[test]
+fn of_two_classifiers_none_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.safetensors");
+    let mut model = tiny().init(&Device::flex());
+    let mut shapes = seeded::shapes(&model, folder.path());
+    shapes.insert("fc.bias".to_string(), vec![14]);
+    seeded::write(&path, &shapes, SEED);
+    let (error, text) = failure(&path);
+    let WeightsError::Mismatch { unexpected, .. } = error else {
+        panic!("{text}");
+    };
+    assert_eq!(
+        unexpected,
+        ["classifier.bias", "classifier.weight", "fc.bias"]
+    );
+    let checkpoint = Checkpoint::open(&path).unwrap();
+    let report = checkpoint.load_into(&mut model, &Head::New).unwrap();
+    assert_eq!(report.loaded, TINY_TENSORS - 2);
+    // What only looks like a part of a classifier is no part of the network.
+    shapes.remove("fc.bias");
+    shapes.insert("classifier.2.weight".to_string(), vec![14, 14]);
+    seeded::write(&path, &shapes, SEED);
+    let error = Checkpoint::open(&path)
+        .unwrap()
+        .load_into(&mut model, &Head::New);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("first: classifier.2.weight"), "{text}");
 }
 
 #[test]

@@ -265,6 +265,7 @@ fn course_of_training<C: Classifier>(
     mut model: C,
     images: Tensor<4>,
     targets: Tensor<2>,
+    tolerance: f64,
 ) {
     let reference = Reference::open(name);
     let loss = BinaryCrossEntropy::new(Reduction::SumOverLabels);
@@ -275,7 +276,7 @@ fn course_of_training<C: Classifier>(
         let loss = loss.forward(model.logits(images.clone()), targets.clone(), None);
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
         let difference = (values(loss)[0] / expected - 1.0).abs();
-        assert!(difference <= 1e-3, "{name}, step {step}: {difference}");
+        assert!(difference <= tolerance, "{name}, step {step}: {difference}");
         worst = f64::max(worst, difference);
         model = optimizer.step(rate, model, gradients);
     }
@@ -290,7 +291,7 @@ fn the_loss_of_densenet121_falls_as_pytorchs() {
     let model = seeded::fill(model, 1, folder.path());
     let images = seeded::images("curve", [8, 3, 64, 64], 1, &device);
     let targets = seeded::targets("curve_targets", [8, 14], 1, &device);
-    course_of_training("curve_densenet121", model, images, targets);
+    course_of_training("curve_densenet121", model, images, targets, 1e-3);
 }
 
 #[test]
@@ -300,7 +301,7 @@ fn the_loss_of_a_small_densenet_falls_as_pytorchs() {
     let model = seeded::fill(small().init(&device), 2, folder.path());
     let images = seeded::images("small", [8, 3, 32, 32], 2, &device);
     let targets = seeded::targets("small_targets", [8, 3], 2, &device);
-    course_of_training("curve_small", model, images, targets);
+    course_of_training("curve_small", model, images, targets, 1e-5);
 }
 
 /// Three steps of gradient descent on three batches.

@@ -331,7 +331,7 @@ fn weights_of_another_network_or_none_at_all() {
         &case.fails(&["--weights", case.table().to_str().unwrap()]),
         &[
             "as a PyTorch checkpoint",
-            "no ZIP, TAR, legacy or pickle header",
+            "neither that nor a safetensors file",
         ],
     );
     // A state dict names no outputs.
@@ -346,11 +346,20 @@ fn weights_of_another_network_or_none_at_all() {
     names(
         &case.fails(&["--model", "resnet50", "--weights", plain.to_str().unwrap()]),
         &[
-            "nothing says which labels its 14 are of",
+            "nothing says which labels the 14 are of",
             "weights -- convert",
-            "--new-head begins a new classifier",
+            "give --new-head for a new classifier",
         ],
     );
+    // A run would replace the weights that it starts from.
+    let inside = case.folder.path().join("run/best.safetensors");
+    fs::create_dir_all(inside.parent().unwrap()).unwrap();
+    fs::copy(&weights, &inside).unwrap();
+    names(
+        &case.fails(&["--model", "resnet50", "--weights", inside.to_str().unwrap()]),
+        &["--weights: ", "lies in the folder of the results"],
+    );
+    assert!(inside.exists());
     names(
         &case.fails(&["--new-head"]),
         &["--new-head: ", "give --weights, or leave it out"],

@@ -157,7 +157,7 @@ fn outputs_are_taken_by_name_unless_a_new_head_is_asked_for() {
     let error = fails(command.arg("--weights").arg(&anew));
     assert!(
         error.contains("none for Atelectasis, only for Mass, Effusion")
-            && error.contains("--new-head begins a new classifier"),
+            && error.contains("give --new-head for a new classifier"),
         "{error}"
     );
 }
@@ -212,6 +212,15 @@ fn weights_of_others_bring_their_normalisation_and_epsilon() {
         serde_json::from_slice(&fs::read(case.path("end/config.json")).unwrap()).unwrap();
     assert_eq!(config["normalisation"], "torchxrayvision");
     assert_eq!(config["norm_epsilon"], 1.001e-5);
+
+    // The same configuration with other weights: they bring their own.
+    let mut command = example();
+    command.arg("--config").arg(case.path("end/config.json"));
+    command.arg("--weights").arg(&start);
+    succeeds(command.arg("--output").arg(case.path("other")));
+    let metadata = Metadata::read(case.path("other")).unwrap();
+    assert_eq!(metadata.norm_epsilon, 1e-5);
+    assert!(metadata.preprocessing.mean[0] < 0.49);
 }
 
 /// A frozen backbone holds no state of the optimiser, and a resumed run knows it.

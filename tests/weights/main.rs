@@ -195,6 +195,8 @@ fn convert_gives_labels_and_preprocessing() {
     let named = named.join(",");
     let other = case.name("named.safetensors");
     let options = [
+        "--normalisation",
+        "torchxrayvision",
         "--labels",
         &named,
         "--in-channels",
@@ -215,20 +217,49 @@ fn convert_asks_for_what_it_cannot_know() {
     let case = Case::new();
     let (from, to) = (case.name("plain.safetensors"), case.name("to.safetensors"));
     let convert = |options: &[&str]| fails(&[&["convert", &from, &to], options].concat());
-    names(&convert(&["--labels", "nih"]), &["18 for 14 labels"]);
+    names(
+        &convert(&["--labels", "nih"]),
+        &["--normalisation: say what the pixels were normalised for"],
+    );
     names(
         &convert(&["--keep", "Effusion,Gout"]),
         &["there is no \"Gout\" among Atelectasis"],
     );
     names(
         &convert(&["--keep", "Edema,Edema"]),
-        &["a label is empty or there twice"],
+        &["a label is empty, not on one line or there twice"],
     );
     names(&convert(&["--short-side", "100"]), &["shorter side of 100"]);
     assert!(!case.path("to.safetensors").exists());
     names(
         &fails(&["convert", "nowhere.pth", &to]),
         &["cannot read weights nowhere.pth", "No such file"],
+    );
+}
+
+/// Names that are there stay, or a finding would change its place in silence.
+#[test]
+fn convert_renames_no_outputs() {
+    let case = Case::new();
+    let (from, to) = (case.name("plain.safetensors"), case.name("two.safetensors"));
+    succeeds(&["convert", &from, &to, "--keep", "Effusion,Edema"]);
+    let other = case.name("other.safetensors");
+    names(
+        &fails(&[
+            "convert",
+            &to,
+            &other,
+            "--labels",
+            "Edema,Effusion",
+            "--normalisation",
+            "imagenet",
+        ]),
+        &["they have names already, Effusion, Edema"],
+    );
+    succeeds(&["convert", &to, &other, "--keep", "Edema,Effusion"]);
+    assert_eq!(
+        Metadata::read(&other).unwrap().labels,
+        ["Edema", "Effusion"]
     );
 }
 

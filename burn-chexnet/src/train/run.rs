@@ -84,13 +84,13 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     config.check()?;
     let device = config.device.device();
     // Before anything that takes long: a wrong folder or option must not cost hours.
-    output::create(&config.output)?;
-    let _lock = output::lock(&config.output)?;
     let goes_on = control.resume && has_snapshot(config)?;
     let weights = match goes_on {
         true => None,
         false => opened(config)?,
     };
+    output::create(&config.output)?;
+    let _lock = output::lock(&config.output)?;
     let config = &decided(config, weights.as_ref(), goes_on)?;
     let snapshots = snapshots(config)?;
     let snapshot = match control.resume {

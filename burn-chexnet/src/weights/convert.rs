@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use burn::tensor::Device;
 
+use super::error::printable;
+use super::metadata::is_label;
 use super::{Checkpoint, Head, Metadata, Network, WeightsError};
 use crate::Preprocessing;
 
 /// What a file of weights does not say itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversion {
-    /// Names of its outputs, in their order; those that the file has when `None`.
+    /// Names of its outputs, in their order; those that the file has when `None`. Metadata of this
+    /// project has them, and they stay.
     pub labels: Option<Vec<String>>,
     /// The outputs that stay, by name, in the order to come; all when `None`.
     pub keep: Option<Vec<String>>,
@@ -28,7 +31,7 @@ pub struct Conversion {
 /// use burn_chexnet::weights::{Checkpoint, Conversion, convert};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let checkpoint = Checkpoint::open("xrv-all.pt")?;
+/// let checkpoint = Checkpoint::open("xrv-all.pth")?;
 /// let conversion = Conversion {
 ///     keep: Some(vec!["Effusion".to_string(), "Edema".to_string()]),
 ///     ..Conversion::default()
@@ -59,12 +62,12 @@ pub fn convert(
         }
     };
     let unique: BTreeSet<&String> = labels.iter().collect();
-    if unique.len() < labels.len() || labels.iter().any(String::is_empty) {
+    if unique.len() < labels.len() || !labels.iter().all(|label| is_label(label)) {
         return Err(WeightsError::outputs(
             path,
             format!(
-                "a label is empty or there twice in {}: keep each that has a name, once",
-                labels.join(",")
+                "a label is empty, not on one line or there twice in {}: keep each that has a name, once",
+                printable(&labels.join(","))
             ),
         ));
     }
@@ -78,13 +81,15 @@ pub fn convert(
     let origin = checkpoint.metadata();
     let metadata = Metadata {
         architecture,
-        labels,
-        preprocessing,
         norm_epsilon: checkpoint.norm_epsilon(),
         split: origin.and_then(|origin| origin.split.clone()),
+        // Of other outputs or another input they would not be true.
         metrics: origin
+            .filter(|origin| origin.labels == labels && origin.preprocessing == preprocessing)
             .map(|origin| origin.metrics.clone())
             .unwrap_or_default(),
+        labels,
+        preprocessing,
     };
     Network::of_checkpoint(checkpoint, metadata, &head, device)
 }
@@ -95,6 +100,15 @@ fn named(checkpoint: &Checkpoint, given: Option<Vec<String>>) -> Result<Vec<Stri
     let outputs = checkpoint
         .outputs()
         .ok_or_else(|| WeightsError::outputs(path, "it has no classifier, only a backbone"))?;
+    if let (Some(_), Some(metadata)) = (&given, checkpoint.metadata()) {
+        return Err(WeightsError::outputs(
+            path,
+            format!(
+                "they have names already, {}: keep some of them, in another order, but give no others",
+                metadata.labels.join(", ")
+            ),
+        ));
+    }
     let labels = given.or(checkpoint.labels()).ok_or_else(|| {
         WeightsError::outputs(
             path,
@@ -105,7 +119,10 @@ fn named(checkpoint: &Checkpoint, given: Option<Vec<String>>) -> Result<Vec<Stri
         true => Ok(labels),
         false => Err(WeightsError::outputs(
             path,
-            format!("{outputs} for {} labels: give as many", labels.len()),
+            format!(
+                "{outputs} for {} labels: name all of them, in their order, and keep those that you want",
+                labels.len()
+            ),
         )),
     }
 }

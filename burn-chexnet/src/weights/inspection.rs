@@ -6,7 +6,6 @@ use burn::tensor::Device;
 
 use super::{Checkpoint, Conversion, Head, Network, Report, WeightsError, convert};
 use crate::model::{Architecture, ResNetConfig};
-use crate::preprocessing::Resize;
 use crate::{Normalisation, Preprocessing};
 
 /// Names of one kind that are listed one by one.
@@ -54,7 +53,10 @@ impl Checkpoint {
         let outputs = self.outputs().unwrap_or(0);
         let numbered = || (1..=outputs).map(|n| format!("output {n}")).collect();
         let conversion = Conversion {
-            labels: Some(self.labels().unwrap_or_else(numbered)),
+            labels: match self.labels() {
+                Some(_) => None,
+                None => Some(numbered()),
+            },
             keep: None,
             preprocessing: Some(self.input()?),
         };
@@ -117,10 +119,14 @@ impl Display for Inspection<'_> {
         )?;
         let labels = checkpoint.labels().map(|labels| labels.join(", "));
         line("labels", labels.unwrap_or("not named".to_string()))?;
-        let input = checkpoint.preprocessing().as_ref().map(described);
+        let input = checkpoint.preprocessing().map(|input| input.to_string());
         line("input", input.unwrap_or("not said".to_string()))?;
-        for finding in checkpoint.findings() {
-            line("", finding)?;
+        let notes = match &self.result {
+            Ok(report) => report.notes.clone(),
+            Err(_) => checkpoint.findings(),
+        };
+        for note in notes {
+            line("", note)?;
         }
         match &self.result {
             Ok(report) => line(
@@ -159,21 +165,4 @@ impl Display for Inspection<'_> {
             Err(error) => line("unfit", error.to_string()),
         }
     }
-}
-
-fn described(input: &Preprocessing) -> String {
-    let normalisation = match Normalisation::of(input) {
-        Normalisation::ImageNet => "normalised for ImageNet".to_string(),
-        Normalisation::TorchXRayVision => "pixels from -1024 to 1024".to_string(),
-        Normalisation::Custom { mean, deviation } => {
-            format!("mean {mean:?}, deviation {deviation:?}")
-        }
-    };
-    let resize = match input.resize {
-        Resize::Whole => "the whole image".to_string(),
-        Resize::CentreCrop { short_side } => {
-            format!("the centre of a shorter side of {short_side}")
-        }
-    };
-    format!("{0}×{0}, {resize}, {normalisation}", input.image_size)
 }

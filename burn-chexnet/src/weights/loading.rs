@@ -55,8 +55,8 @@ impl Checkpoint {
         model: &mut C,
         head: &Head,
     ) -> Result<Report, WeightsError> {
-        let classifier = format!("{}.", C::CLASSIFIER);
-        let is_head = |name: &str| name.starts_with(&classifier);
+        let classifier = ["weight", "bias"].map(|part| format!("{}.{part}", C::CLASSIFIER));
+        let is_head = |name: &str| classifier.iter().any(|own| own == name);
         let mut targets = targets(model);
         if *head == Head::New {
             targets.retain(|name, _| !is_head(name));
@@ -66,6 +66,9 @@ impl Checkpoint {
             unexpected: self.unknown.clone(),
             ..Problems::default()
         };
+        if *head != Head::New {
+            problems.unexpected.extend_from_slice(&self.unclear);
+        }
         let mut tensors = Vec::new();
         let mut converted = BTreeMap::new();
         for (name, stored) in &self.tensors {
@@ -83,7 +86,7 @@ impl Checkpoint {
                     continue;
                 }
             };
-            match values(stored) {
+            match values(name, stored) {
                 Ok(values) => {
                     notes.extend(change.note());
                     if stored.dtype != DType::F32 {
@@ -239,17 +242,17 @@ fn targets<C: Classifier>(model: &C) -> BTreeMap<String, Target> {
 }
 
 /// The values of a tensor whose shape is that of a tensor of the network.
-fn values(stored: &StoredTensor) -> Result<Vec<f32>, String> {
+fn values(name: &str, stored: &StoredTensor) -> Result<Vec<f32>, String> {
     let failed = |reason: String| format!("{}: {}", stored.name, one_line(&reason));
-    let data = bridge::to_data(stored).map_err(|e| failed(format!("{e:?}")))?;
+    let data = bridge::to_data(stored).map_err(|e| failed(e.to_string()))?;
     let values = data
         .convert::<f32>()
         .try_into_vec::<f32>()
-        .map_err(|e| failed(format!("{e:?}")))?;
+        .map_err(|e| failed(e.to_string()))?;
     if !values.iter().all(|value| value.is_finite()) {
         return Err(failed("it holds values that are not finite".to_string()));
     }
-    if stored.name.ends_with("running_var") && values.iter().any(|value| *value < 0.0) {
+    if name.ends_with("running_var") && values.iter().any(|value| *value < 0.0) {
         return Err(failed("it holds negative variances".to_string()));
     }
     Ok(values)

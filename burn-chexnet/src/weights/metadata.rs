@@ -82,6 +82,11 @@ pub(super) fn of_entries(
         .preprocessing
         .check()
         .map_err(|e| error(e.to_string()))?;
+    if let Some(label) = metadata.labels.iter().find(|label| !is_label(label)) {
+        return Err(error(format!(
+            "{label:?} is no label: one has text on one line"
+        )));
+    }
     match is_norm_epsilon(metadata.norm_epsilon) {
         true => Ok(Some(metadata)),
         false => Err(error(format!(
@@ -99,6 +104,11 @@ pub(super) fn none(path: &Path) -> WeightsError {
             "it has none, since this project has not written it: `cargo run --example weights -- convert` adds labels and preprocessing"
                 .to_string(),
     }
+}
+
+/// Whether a label can be shown in a table and written in a list.
+pub(super) fn is_label(label: &str) -> bool {
+    !label.trim().is_empty() && !label.chars().any(char::is_control)
 }
 
 /// Whether a norm can have this epsilon.

@@ -83,6 +83,13 @@ impl Network {
         device: &Device,
     ) -> Result<Self, WeightsError> {
         let (channels, outputs) = (metadata.preprocessing.channels(), metadata.labels.len());
+        let found = checkpoint.outputs().unwrap_or(0);
+        if *head == Head::Whole && found != outputs {
+            return Err(WeightsError::outputs(
+                checkpoint.path(),
+                format!("{found} of them, but {outputs} labels"),
+            ));
+        }
         let epsilon = metadata.norm_epsilon;
         let (classifier, report) = match metadata.architecture.densenet() {
             Some(shape) => {

@@ -7,7 +7,7 @@ use burn::store::burn_pack::Tensor as StoredTensor;
 use burn::store::{ModuleStore, SafetensorsStore, bridge};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::checkpoint::safetensors_metadata;
+use super::checkpoint::{safetensors_metadata, whole};
 use super::error::one_line;
 use super::{Network, WeightsError};
 use crate::preprocessing::SIZES;
@@ -68,7 +68,7 @@ impl Reference {
             reason: one_line(&reason),
         };
         safetensors_metadata(path)?;
-        let mut store = SafetensorsStore::from_file(path);
+        let mut store = SafetensorsStore::from_bytes(Some(whole(path)?));
         let tensors = store.get_all_tensors().map_err(|e| error(e.to_string()))?;
         let tensor = |name: &str| {
             tensors
@@ -96,7 +96,7 @@ impl Reference {
             if !tensor.dtype.is_float() {
                 return Err(error(format!("{} of {:?}", tensor.name, tensor.dtype)));
             }
-            let data = bridge::to_data(tensor).map_err(|e| error(format!("{e:?}")))?;
+            let data = bridge::to_data(tensor).map_err(|e| error(e.to_string()))?;
             let values = data.convert::<f64>().try_into_vec::<f64>();
             values.map_err(|e| error(format!("{e:?}")))
         };

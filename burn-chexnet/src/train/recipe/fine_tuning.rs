@@ -18,6 +18,17 @@ pub(in crate::train) fn opened(config: &TrainConfig) -> Result<Option<Checkpoint
     let Some(path) = &config.weights else {
         return Ok(None);
     };
+    if let (Ok(file), Ok(output)) = (path.canonicalize(), config.output.canonicalize())
+        && file.starts_with(&output)
+    {
+        return Err(RunError::Option {
+            option: "--weights",
+            reason: format!(
+                "{} lies in the folder of the results, which replace it: give another --output",
+                path.display()
+            ),
+        });
+    }
     let checkpoint = Checkpoint::open(path)?;
     let found = checkpoint.architecture();
     if found == Some(config.model) {
@@ -92,7 +103,7 @@ pub(in crate::train) fn head(
     let refused = |reason: String| {
         RunError::from(WeightsError::Outputs {
             path: weights.path().to_path_buf(),
-            reason: format!("{reason}; --new-head begins a new classifier"),
+            reason: format!("{reason}; give --new-head for a new classifier"),
         })
     };
     let Some(outputs) = weights.outputs() else {
@@ -100,7 +111,7 @@ pub(in crate::train) fn head(
     };
     let Some(names) = weights.labels() else {
         return Err(refused(format!(
-            "nothing says which labels its {outputs} are of: `cargo run --example weights -- convert` names them"
+            "nothing says which labels the {outputs} are of, which `cargo run --example weights -- convert` can write down"
         )));
     };
     if names == labels {

@@ -10,9 +10,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use burn::store::burn_pack::Tensor as StoredTensor;
-use burn::store::pytorch_reader::{FileFormat, PytorchError, PytorchReader};
+use burn::store::pytorch_reader::{
+    FileFormat, PickleError, PickleValue, PytorchError, PytorchReader,
+};
 use burn::store::{ModuleStore, SafetensorsStore, bridge};
+use zip::ZipArchive;
+use zip::result::ZipError;
 
+use super::pickle_size::{self, Refusal};
 use crate::weights::WeightsError;
 use crate::weights::error::one_line;
 
@@ -23,7 +28,10 @@ const OF_A_RUN: &str = "best.safetensors";
 const DICTIONARIES: [&str; 3] = ["state_dict", "model_state_dict", "model"];
 
 /// What to do about a pickle that holds more than tensors.
-const SAVE_AGAIN: &str = "a pickled module has to be saved again as tensors, where its code is: torch.save(model.state_dict(), \"weights.pth\")";
+const SAVE_AGAIN: &str = "it is a whole pickled module, whose class is not run: save its tensors where that class is, torch.save(model.state_dict(), \"weights.pth\")";
+
+/// What to do about a file that is not whole.
+const FETCH_AGAIN: &str = "it ends early or is damaged: copy or download it again";
 
 /// The longest header of a safetensors file that is read; DenseNet-201's has 0.1 MB.
 const HEADER_LIMIT: u64 = 16 << 20;
@@ -37,8 +45,6 @@ pub enum Format {
     PyTorchZip,
     /// What it wrote before, and writes with `_use_new_zipfile_serialization=False`: pickles in a row.
     PyTorchPickle,
-    /// What it wrote before PyTorch 0.1.10: a tar archive.
-    PyTorchTar,
 }
 
 impl Display for Format {
@@ -47,7 +53,6 @@ impl Display for Format {
             Self::Safetensors => "safetensors",
             Self::PyTorchZip => "PyTorch, zip archive",
             Self::PyTorchPickle => "PyTorch, pickle of before 1.6",
-            Self::PyTorchTar => "PyTorch, tar archive of before 0.1.10",
         })
     }
 }
@@ -110,6 +115,10 @@ fn read_error(path: &Path, source: std::io::Error) -> WeightsError {
 
 /// The first bytes of the file: as many as tell formats apart.
 fn start(path: &Path) -> Result<Vec<u8>, WeightsError> {
+    // A pipe would be waited for, and cannot be read from its end.
+    if !path.metadata().map_err(|e| read_error(path, e))?.is_file() {
+        return Err(format_error(path, "weights", "it is no regular file"));
+    }
     let file = File::open(path).map_err(|e| read_error(path, e))?;
     let mut start = Vec::new();
     file.take(9)
@@ -119,12 +128,11 @@ fn start(path: &Path) -> Result<Vec<u8>, WeightsError> {
 }
 
 fn open_safetensors(path: PathBuf) -> Result<TensorFile, WeightsError> {
-    // Refuses what is damaged before anything is mapped.
     let metadata = safetensors_metadata(&path)?;
-    let mut store = SafetensorsStore::from_file(&path);
+    let mut store = SafetensorsStore::from_bytes(Some(whole(&path)?));
     let tensors = store
         .get_all_tensors()
-        .map_err(|e| format_error(&path, "safetensors", e))?
+        .map_err(|e| format_error(&path, "safetensors", format!("{FETCH_AGAIN} ({e})")))?
         .clone();
     Ok(TensorFile {
         path,
@@ -134,6 +142,22 @@ fn open_safetensors(path: PathBuf) -> Result<TensorFile, WeightsError> {
         tensors,
         metadata,
     })
+}
+
+/// The largest safetensors file that is read; DenseNet-201 in double precision has 150 MB.
+const FILE_LIMIT: u64 = 4 << 30;
+
+/// All of a file. A map of it would cost the process its life if another shortened the file.
+pub(in crate::weights) fn whole(path: &Path) -> Result<Vec<u8>, WeightsError> {
+    let file = File::open(path).map_err(|e| read_error(path, e))?;
+    let mut bytes = Vec::new();
+    file.take(FILE_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| read_error(path, e))?;
+    match bytes.len() as u64 > FILE_LIMIT {
+        true => Err(format_error(path, "weights", "it has more than 4 GiB")),
+        false => Ok(bytes),
+    }
 }
 
 /// The metadata of a safetensors file, without its tensors.
@@ -153,7 +177,9 @@ pub(in crate::weights) fn safetensors_metadata(
         .map_err(|e| format(format!("it has no header ({e})")))?;
     let size = u64::from_le_bytes(size);
     if size > HEADER_LIMIT || size > length {
-        return Err(format(format!("its header claims {size} bytes")));
+        return Err(format(format!(
+            "its header claims {size} bytes, so it is none, or {FETCH_AGAIN}"
+        )));
     }
     let mut header = Vec::new();
     file.take(size)
@@ -165,11 +191,11 @@ pub(in crate::weights) fn safetensors_metadata(
 }
 
 fn open_pytorch(path: PathBuf) -> Result<TensorFile, WeightsError> {
+    ensure_bounded(&path)?;
     let all = PytorchReader::new(&path).map_err(|error| pytorch_error(&path, error))?;
     let format = match all.metadata().format_type {
         FileFormat::Zip => Format::PyTorchZip,
-        FileFormat::Legacy | FileFormat::Pickle => Format::PyTorchPickle,
-        FileFormat::Tar => Format::PyTorchTar,
+        FileFormat::Legacy | FileFormat::Pickle | FileFormat::Tar => Format::PyTorchPickle,
     };
     let first_names: BTreeSet<&str> = all
         .tensors()
@@ -191,7 +217,7 @@ fn open_pytorch(path: PathBuf) -> Result<TensorFile, WeightsError> {
             format,
             dictionary: Some(dictionary),
             left_out: others.map(str::to_string).collect(),
-            tensors: stored(inner),
+            tensors: stored(&path, Some(dictionary), inner)?,
             metadata: HashMap::new(),
             path,
         });
@@ -200,28 +226,135 @@ fn open_pytorch(path: PathBuf) -> Result<TensorFile, WeightsError> {
         format,
         dictionary: None,
         left_out: BTreeSet::new(),
-        tensors: stored(all),
+        tensors: stored(&path, None, all)?,
         metadata: HashMap::new(),
         path,
     })
 }
 
-fn stored(reader: PytorchReader) -> BTreeMap<String, StoredTensor> {
-    let tensors = reader.into_tensors().into_iter();
-    tensors
+fn stored(
+    path: &Path,
+    dictionary: Option<&str>,
+    reader: PytorchReader,
+) -> Result<BTreeMap<String, StoredTensor>, WeightsError> {
+    let tensors = reader.into_tensors();
+    // `{"a": {"b": x}, "a.b": y}`: the reader would keep either.
+    let pickle = PytorchReader::read_pickle_data(path, dictionary);
+    let pickle = pickle.map_err(|error| pytorch_error(path, error))?;
+    if tensors_in(&pickle) != tensors.len() {
+        return Err(WeightsError::keys(
+            path,
+            "two of its tensors have the same name",
+        ));
+    }
+    let tensors = tensors.into_iter();
+    Ok(tensors
         .map(|(key, tensor)| (key, bridge::from_pytorch(tensor)))
-        .collect()
+        .collect())
+}
+
+/// The tensors in the dictionaries of a pickle.
+fn tensors_in(pickle: &PickleValue) -> usize {
+    match pickle {
+        PickleValue::Dict(entries) => entries.values().map(tensors_in).sum(),
+        PickleValue::Unsupported(kind) => usize::from(kind == "torch.Tensor"),
+        _ => 0,
+    }
+}
+
+/// The longest pickle that is read, in bytes; that of DenseNet-201 with the state of an optimiser has
+/// 0.6 MB.
+const PICKLE_LIMIT: u64 = 8 << 20;
+
+/// Pickles in a row that `torch.save` wrote before 1.6, before the values.
+const PICKLES: usize = 5;
+
+/// Refuses what would take far more memory than the file has bytes, and what holds more than tensors.
+fn ensure_bounded(path: &Path) -> Result<(), WeightsError> {
+    let mut file = File::open(path).map_err(|e| read_error(path, e))?;
+    let mut start = Vec::new();
+    Read::by_ref(&mut file)
+        .take(PICKLE_LIMIT)
+        .read_to_end(&mut start)
+        .map_err(|e| read_error(path, e))?;
+    if start.starts_with(b"PK") {
+        return ensure_bounded_archive(path, file);
+    }
+    if start.get(257..262) == Some(b"ustar") {
+        return Err(pickle_error(
+            path,
+            "it is a tar archive of before PyTorch 0.1.10: load it there and save its tensors",
+        ));
+    }
+    if !matches!(start.first(), Some(0x80 | b'(' | b'}' | b']' | b'c' | b'L')) {
+        return Err(pickle_error(
+            path,
+            "it is neither that nor a safetensors file",
+        ));
+    }
+    let mut rest = &start[..];
+    for _ in 0..PICKLES {
+        if !rest.is_empty() {
+            let length = pickle_size::measure(rest).map_err(|refusal| refused(path, refusal))?;
+            rest = &rest[length..];
+        }
+    }
+    Ok(())
+}
+
+/// The same for a zip archive.
+fn ensure_bounded_archive(path: &Path, file: File) -> Result<(), WeightsError> {
+    let length = file.metadata().map_err(|e| read_error(path, e))?.len();
+    let damaged = |error: ZipError| pickle_error(path, format!("{FETCH_AGAIN} ({error})"));
+    let mut archive = ZipArchive::new(file).map_err(damaged)?;
+    // PyTorch does not compress; who has done it since may have saved a part.
+    let mut left = 4 * length + PICKLE_LIMIT;
+    for index in 0..archive.len() {
+        let entry = archive.by_index(index).map_err(damaged)?;
+        let Some(rest) = left.checked_sub(entry.size()) else {
+            return Err(refused(path, Refusal::Large));
+        };
+        left = rest;
+        if entry.name().is_ok_and(|name| name.ends_with(".pkl")) {
+            if entry.size() > PICKLE_LIMIT {
+                return Err(refused(path, Refusal::Large));
+            }
+            let mut pickle = Vec::new();
+            entry
+                .take(PICKLE_LIMIT)
+                .read_to_end(&mut pickle)
+                .map_err(|e| pickle_error(path, format!("{FETCH_AGAIN} ({e})")))?;
+            pickle_size::measure(&pickle).map_err(|refusal| refused(path, refusal))?;
+        }
+    }
+    Ok(())
+}
+
+fn pickle_error(path: &Path, reason: impl Display) -> WeightsError {
+    format_error(path, "a PyTorch checkpoint", reason)
+}
+
+fn refused(path: &Path, refusal: Refusal) -> WeightsError {
+    match refusal {
+        Refusal::Module => pickle_error(path, SAVE_AGAIN),
+        Refusal::Large => pickle_error(path, "it would take far more memory than it has bytes"),
+        Refusal::Damaged => pickle_error(path, FETCH_AGAIN),
+    }
 }
 
 fn pytorch_error(path: &Path, error: PytorchError) -> WeightsError {
-    let format = "a PyTorch checkpoint";
+    let text = error.to_string();
     match error {
         PytorchError::Io(source) if source.raw_os_error().is_some() => read_error(path, source),
-        // What is not understood may be code.
-        PytorchError::Pickle(error) => format_error(path, format, format!("{error}; {SAVE_AGAIN}")),
-        PytorchError::InvalidFormat(reason) => {
-            format_error(path, format, format!("{reason}; {SAVE_AGAIN}"))
+        PytorchError::Zip(_) | PytorchError::Io(_) | PytorchError::Pickle(PickleError::Io(_)) => {
+            pickle_error(path, format!("{FETCH_AGAIN} ({text})"))
         }
-        other => format_error(path, format, other),
+        _ if text.contains("beyond the end of the file") => {
+            pickle_error(path, format!("{FETCH_AGAIN} ({text})"))
+        }
+        _ if text.contains("No data.pkl") => {
+            pickle_error(path, "it is another kind of zip archive")
+        }
+        _ => pickle_error(path, text),
     }
 }

@@ -65,8 +65,13 @@ pub(crate) enum Meaning {
         name: String,
         /// How the layer is named, where it is not as torchvision does today.
         layer_names: Option<LayerNames>,
-        /// The name of the head, if this belongs to it.
-        head: Option<&'static str>,
+    },
+    /// A part of a classifier.
+    Head {
+        /// The name of the classifier in the file.
+        name: &'static str,
+        /// `weight` or `bias`.
+        part: &'static str,
     },
     /// Nothing that a logit depends on.
     Ignored(Ignored),
@@ -130,12 +135,11 @@ impl Style {
             let part = own
                 .strip_prefix(head)
                 .and_then(|rest| rest.strip_prefix('.'));
-            if let Some(part @ ("weight" | "bias")) = part {
-                return Meaning::Tensor {
-                    name: format!("{}.{part}", self.family.classifier()),
-                    layer_names: None,
-                    head: Some(head),
-                };
+            let part = ["weight", "bias"]
+                .into_iter()
+                .find(|&own| part == Some(own));
+            if let Some(part) = part {
+                return Meaning::Head { name: head, part };
             }
         }
         // A backbone has all of its names behind the same prefix.
@@ -146,11 +150,7 @@ impl Style {
             Family::DenseNet => layer(own),
             Family::ResNet => (own.to_string(), None),
         };
-        Meaning::Tensor {
-            name,
-            layer_names,
-            head: None,
-        }
+        Meaning::Tensor { name, layer_names }
     }
 
     /// `key` without the prefix or, for what stands beside the backbone, without the longest part
@@ -204,6 +204,7 @@ mod tests {
     fn name(style: &Style, key: &str) -> String {
         match style.meaning(key) {
             Meaning::Tensor { name, .. } => name,
+            Meaning::Head { part, .. } => format!("{}.{part}", style.family.classifier()),
             other => panic!("{key}: {other:?}"),
         }
     }

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `file` | the file formats; knows no networks |
 //! | `keys` | the names of tensors; knows no files |
+//! | `pickle_size` | what a pickle takes to read; knows neither |
 
 mod file;
 mod keys;
+mod pickle_size;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use burn::store::burn_pack::Tensor as StoredTensor;
 
 pub use file::Format;
-pub(super) use file::{in_folder, safetensors_metadata};
+pub(super) use file::{in_folder, safetensors_metadata, whole};
 pub(super) use keys::Family;
 use keys::{Ignored, LayerNames, Meaning, Style};
 
@@ -29,6 +31,9 @@ use file::TensorFile;
 /// Entry of the metadata of a safetensors file that says which epsilon its norms were trained with;
 /// the conversion from Keras writes it.
 const NORM_EPSILON: &str = "norm_epsilon";
+
+/// Outputs beyond any set of labels; ImageNet has 1000, with all its categories 21,841.
+const MOST_OUTPUTS: usize = 1 << 15;
 
 /// A file of weights in which a network has been found: this project's own, torchvision's, or one of the
 /// published CheXNet models (the page "Weights" of the book has the list). Its tensors are still
@@ -59,7 +64,11 @@ pub struct Checkpoint {
     pub(super) unknown: Vec<String>,
     ignored: BTreeMap<Ignored, usize>,
     layer_names: BTreeSet<LayerNames>,
+    /// Classifiers by their names in the file, until one is chosen.
+    heads: BTreeMap<&'static str, BTreeMap<&'static str, StoredTensor>>,
     head: Option<&'static str>,
+    /// Keys of classifiers, if there are several.
+    pub(super) unclear: Vec<String>,
     metadata: Option<Metadata>,
     norm_epsilon: f64,
 }
@@ -87,27 +96,56 @@ impl Checkpoint {
             unknown: Vec::new(),
             ignored: BTreeMap::new(),
             layer_names: BTreeSet::new(),
+            heads: BTreeMap::new(),
             head: None,
+            unclear: Vec::new(),
             metadata,
             norm_epsilon,
         };
         for (key, tensor) in file.tensors {
             checkpoint.take(key, tensor)?;
         }
-        Ok(checkpoint)
+        checkpoint.choose_head();
+        match checkpoint.outputs() {
+            Some(outputs) if outputs > MOST_OUTPUTS => Err(WeightsError::outputs(
+                &checkpoint.path,
+                format!("{outputs} of them: more than {MOST_OUTPUTS} are not read"),
+            )),
+            _ => Ok(checkpoint),
+        }
+    }
+
+    /// Takes the classifier, if there is one. Of several none is taken: only the user knows which.
+    fn choose_head(&mut self) {
+        let classifier = self.style.family.classifier();
+        let mut heads = std::mem::take(&mut self.heads);
+        match heads.len() {
+            0 => {}
+            1 => {
+                for (name, parts) in heads {
+                    self.head = Some(name);
+                    for (part, tensor) in parts {
+                        self.tensors.insert(format!("{classifier}.{part}"), tensor);
+                    }
+                }
+            }
+            _ => {
+                let tensors = heads.values_mut().flat_map(std::mem::take);
+                self.unclear.extend(tensors.map(|(_, tensor)| tensor.name));
+            }
+        }
     }
 
     fn take(&mut self, key: String, mut tensor: StoredTensor) -> Result<(), WeightsError> {
         match self.style.meaning(&key) {
             Meaning::Ignored(what) => *self.ignored.entry(what).or_default() += 1,
             Meaning::Unknown => self.unknown.push(printable(&key)),
-            Meaning::Tensor {
-                name,
-                layer_names,
-                head,
-            } => {
+            Meaning::Head { name, part } => {
+                tensor.name = printable(&key);
+                self.heads.entry(name).or_default().insert(part, tensor);
+            }
+            Meaning::Tensor { name, layer_names } => {
                 self.layer_names.extend(layer_names);
-                self.head = self.head.or(head);
                 tensor.name = printable(&key);
                 let both = format!("`{}` is {}", tensor.name, printable(&name));
                 if let Some(other) = self.tensors.insert(name, tensor) {
@@ -269,7 +307,7 @@ impl Checkpoint {
         }
         if self.metadata.is_none() && self.is_torchxrayvision() {
             findings.push(
-                "a model of TorchXRayVision: pixels from -1024 to 1024, its 18 labels, of which a data set may have trained only some"
+                "taken for a model of TorchXRayVision, since it has 1 channel and 18 outputs: pixels from -1024 to 1024, its 18 labels, of which a data set may have trained only some"
                     .to_string(),
             );
         }
@@ -294,6 +332,12 @@ fn norm_epsilon(file: &TensorFile, metadata: Option<&Metadata>) -> Result<f64, W
         return Ok(metadata.map_or(norm::EPSILON, |metadata| metadata.norm_epsilon));
     };
     match text.parse::<f64>() {
+        Ok(epsilon) if metadata.is_some_and(|metadata| metadata.norm_epsilon != epsilon) => {
+            Err(WeightsError::Metadata {
+                path: file.path.clone(),
+                reason: format!("`{NORM_EPSILON}` is {text}, but another in its other entry"),
+            })
+        }
         Ok(epsilon) if metadata::is_norm_epsilon(epsilon) => Ok(epsilon),
         _ => Err(WeightsError::Metadata {
             path: file.path.clone(),
