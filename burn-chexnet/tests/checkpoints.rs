@@ -280,6 +280,10 @@ fn of_two_classifiers_none_is_taken() {
     let checkpoint = Checkpoint::open(&path).unwrap();
     let report = checkpoint.load_into(&mut model, &Head::New).unwrap();
     assert_eq!(report.loaded, TINY_TENSORS - 2);
+    assert!(
+        report.to_string().contains("several classifiers"),
+        "{report}"
+    );
     // What only looks like a part of a classifier is no part of the network.
     shapes.remove("fc.bias");
     shapes.insert("classifier.2.weight".to_string(), vec![14, 14]);

@@ -132,11 +132,11 @@ impl Display for Inspection<'_> {
             Ok(report) => line(
                 "tensors",
                 format!(
-                    "{} loaded, none missing, none left over{}",
+                    "{} loaded, none missing, {}",
                     report.loaded,
                     match checkpoint.outputs() {
-                        Some(_) => "",
-                        None => "; no classifier: train with --new-head",
+                        Some(_) => "none left over",
+                        None => "but no classifier: train with --new-head",
                     }
                 ),
             ),

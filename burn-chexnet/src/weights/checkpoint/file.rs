@@ -132,7 +132,14 @@ fn open_safetensors(path: PathBuf) -> Result<TensorFile, WeightsError> {
     let mut store = SafetensorsStore::from_bytes(Some(whole(&path)?));
     let tensors = store
         .get_all_tensors()
-        .map_err(|e| format_error(&path, "safetensors", format!("{FETCH_AGAIN} ({e})")))?
+        .map_err(|error| {
+            let text = error.to_string();
+            let reason = match text.contains("Unsupported dtype") {
+                true => text,
+                false => format!("{FETCH_AGAIN} ({text})"),
+            };
+            format_error(&path, "safetensors", reason)
+        })?
         .clone();
     Ok(TensorFile {
         path,

@@ -305,6 +305,12 @@ impl Checkpoint {
         {
             findings.push(format!("classifier named `{head}`"));
         }
+        if !self.unclear.is_empty() {
+            findings.push(format!(
+                "several classifiers, of which none is taken: {}",
+                self.unclear.join(", ")
+            ));
+        }
         if self.metadata.is_none() && self.is_torchxrayvision() {
             findings.push(
                 "taken for a model of TorchXRayVision, since it has 1 channel and 18 outputs: pixels from -1024 to 1024, its 18 labels, of which a data set may have trained only some"
