@@ -1,11 +1,15 @@
 //! Collectives between processes, for any Rust program: no Burn and no other deep-learning
 //! framework in it, so that it builds in seconds.
 //!
-//! It will hold three layers that do not know each other's insides, each a module:
+//! Three layers that do not know each other's insides, each a module:
 //!
-//! - *rendezvous*: who takes part: rank, world size, the address of each rank;
+//! - [`rendezvous`]: who takes part: rank, world size, the address of each rank;
 //! - *transport*: bytes between two ranks over TCP, shared memory or InfiniBand verbs;
-//! - *collective*: all-reduce, broadcast, all-gather and barrier on a transport.
+//! - [`collective`]: all-reduce, broadcast, all-gather and barrier on a transport.
 //!
-//! None of them is written yet, so the crate exports nothing. `burn-dist` trains on one process
-//! without it.
+//! So far a process can find out who it is ([`rendezvous::Identity`]), and arrays are reduced in the order of
+//! the ranks ([`collective::Reduction`]); nothing moves between processes yet. `burn-dist` trains on one process
+//! without them.
+
+pub mod collective;
+pub mod rendezvous;
