@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use burn::tensor::Device;
-use burn_chexnet::weights::{self, Checkpoint, Head, WeightsError};
+use burn_chexnet::weights::{self, Checkpoint, Head, Metadata, Reference, WeightsError};
 
 use super::{SEED, TINY_TENSORS, committed, seeded, tiny};
 
@@ -78,6 +78,11 @@ fn a_pipe_is_refused_and_not_waited_for() {
     assert!(made.unwrap().success());
     let (_, text) = failure(&path);
     assert!(text.contains("no regular file"), "{text}");
+    let metadata = Metadata::read(&path).err().unwrap().to_string();
+    let reference = Reference::open(&path).err().unwrap().to_string();
+    for text in [metadata, reference] {
+        assert!(text.contains("no regular file"), "{text}");
+    }
 }
 
 /// Two classifiers: only a new one can be meant.

@@ -113,15 +113,19 @@ fn read_error(path: &Path, source: std::io::Error) -> WeightsError {
     }
 }
 
+/// Opens a regular file: a pipe would be waited for, and cannot be read from its end.
+fn opened(path: &Path) -> Result<File, WeightsError> {
+    match path.metadata().map_err(|e| read_error(path, e))?.is_file() {
+        true => File::open(path).map_err(|e| read_error(path, e)),
+        false => Err(format_error(path, "weights", "it is no regular file")),
+    }
+}
+
 /// The first bytes of the file: as many as tell formats apart.
 fn start(path: &Path) -> Result<Vec<u8>, WeightsError> {
-    // A pipe would be waited for, and cannot be read from its end.
-    if !path.metadata().map_err(|e| read_error(path, e))?.is_file() {
-        return Err(format_error(path, "weights", "it is no regular file"));
-    }
-    let file = File::open(path).map_err(|e| read_error(path, e))?;
     let mut start = Vec::new();
-    file.take(9)
+    opened(path)?
+        .take(9)
         .read_to_end(&mut start)
         .map_err(|e| read_error(path, e))?;
     Ok(start)
@@ -156,9 +160,9 @@ const FILE_LIMIT: u64 = 4 << 30;
 
 /// All of a file. A map of it would cost the process its life if another shortened the file.
 pub(in crate::weights) fn whole(path: &Path) -> Result<Vec<u8>, WeightsError> {
-    let file = File::open(path).map_err(|e| read_error(path, e))?;
     let mut bytes = Vec::new();
-    file.take(FILE_LIMIT + 1)
+    opened(path)?
+        .take(FILE_LIMIT + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| read_error(path, e))?;
     match bytes.len() as u64 > FILE_LIMIT {
@@ -177,7 +181,7 @@ pub(in crate::weights) fn safetensors_metadata(
         metadata: HashMap<String, String>,
     }
     let format = |reason: String| format_error(path, "safetensors", reason);
-    let mut file = File::open(path).map_err(|e| read_error(path, e))?;
+    let mut file = opened(path)?;
     let length = file.metadata().map_err(|e| read_error(path, e))?.len();
     let mut size = [0u8; 8];
     file.read_exact(&mut size)
@@ -278,7 +282,7 @@ const PICKLES: usize = 5;
 
 /// Refuses what would take far more memory than the file has bytes, and what holds more than tensors.
 fn ensure_bounded(path: &Path) -> Result<(), WeightsError> {
-    let mut file = File::open(path).map_err(|e| read_error(path, e))?;
+    let mut file = opened(path)?;
     let mut start = Vec::new();
     Read::by_ref(&mut file)
         .take(PICKLE_LIMIT)
