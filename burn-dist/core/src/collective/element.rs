@@ -2,11 +2,16 @@
 //!
 //! Knows no ranks and no algorithm.
 
+use std::fmt::{Display, Formatter};
+
+use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
 
 /// The type of an element, as messages name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ElementType {
     /// 32-bit floating point.
     F32,
@@ -24,27 +29,71 @@ pub enum ElementType {
     U8,
 }
 
+impl ElementType {
+    /// All of them, in the order of their numbers in messages.
+    pub const ALL: [Self; 7] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::BF16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+    ];
+
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F64 | Self::I64 => 8,
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::BF16 => 2,
+            Self::U8 => 1,
+        }
+    }
+}
+
+impl Display for ElementType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::U8 => "u8",
+        })
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
 }
 
 /// A number that collectives can reduce: `f32`, `f64`, [`half::f16`], [`half::bf16`], `i32`, `i64` or `u8`.
-pub trait Element: Copy + Default + PartialEq + Send + Sync + sealed::Sealed + 'static {
+pub trait Element: Pod + Default + PartialEq + Send + Sync + sealed::Sealed {
     /// Its name in messages.
     const TYPE: ElementType;
 
     /// What it is reduced in.
-    type Accumulator: Accumulator;
+    type Accumulator: Accumulator + Element;
 
     /// `elements`, each as an accumulator; as many as `accumulators`.
     fn widen(elements: &[Self], accumulators: &mut [Self::Accumulator]);
+
+    /// Combines each of `elements` with an accumulator; as many as `accumulators`.
+    fn accumulate(
+        accumulators: &mut [Self::Accumulator],
+        elements: &[Self],
+        operation: impl Fn(Self::Accumulator, Self::Accumulator) -> Self::Accumulator,
+    );
 
     /// `accumulators`, each rounded to an element; as many as `elements`.
     fn narrow(accumulators: &[Self::Accumulator], elements: &mut [Self]);
 }
 
 /// What numbers are reduced in.
-pub trait Accumulator: Copy + Default + Send + Sync + sealed::Sealed + 'static {
+pub trait Accumulator: Copy + Default + Send + Sync + sealed::Sealed {
     /// The sum; that of integers wraps.
     fn sum(self, other: Self) -> Self;
     /// The smaller, or what is no number if either is none.
@@ -137,6 +186,17 @@ macro_rules! own {
             }
 
             #[inline(always)]
+            fn accumulate(
+                accumulators: &mut [Self],
+                elements: &[Self],
+                operation: impl Fn(Self, Self) -> Self,
+            ) {
+                for (sum, element) in accumulators.iter_mut().zip(elements) {
+                    *sum = operation(*sum, *element);
+                }
+            }
+
+            #[inline(always)]
             fn narrow(accumulators: &[Self], elements: &mut [Self]) {
                 elements.copy_from_slice(accumulators);
             }
@@ -155,6 +215,24 @@ macro_rules! half {
 
             fn widen(elements: &[Self], accumulators: &mut [f32]) {
                 elements.convert_to_f32_slice(accumulators);
+            }
+
+            #[inline(always)]
+            fn accumulate(
+                accumulators: &mut [f32],
+                elements: &[Self],
+                operation: impl Fn(f32, f32) -> f32,
+            ) {
+                // As wide as the conversions of the processor.
+                let mut wide = [0.0f32; 64];
+                let blocks = elements.chunks(wide.len());
+                for (sums, elements) in accumulators.chunks_mut(wide.len()).zip(blocks) {
+                    let wide = &mut wide[..elements.len()];
+                    elements.convert_to_f32_slice(wide);
+                    for (sum, element) in sums.iter_mut().zip(wide) {
+                        *sum = operation(*sum, *element);
+                    }
+                }
             }
 
             fn narrow(accumulators: &[f32], elements: &mut [Self]) {

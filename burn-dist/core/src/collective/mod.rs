@@ -4,11 +4,20 @@
 //! |---|---|
 //! | `element` | the types of numbers |
 //! | `reduction` | several arrays into one, in the order of the ranks |
+//! | `call` | what a rank calls, and how messages say it |
+//! | `choice` | which algorithm an operation takes |
+//! | `plan` | the algorithms: what each rank sends, receives and computes |
 //!
 //! Knows no rendezvous, and of a transport only what it offers.
 
+mod call;
+mod choice;
 mod element;
+mod plan;
 mod reduction;
 
+pub use call::{Call, Operation};
+pub use choice::{Algorithm, Order, Table, Topology};
 pub use element::{Accumulator, Element, ElementType};
+pub use plan::partition;
 pub use reduction::Reduction;

@@ -3,12 +3,16 @@
 //! The order is what makes a reduction the same to the last bit on every rank, from run to run and
 //! whatever the way of the bytes: sums of floating point depend on it. Knows no ranks and no algorithm.
 
+use std::fmt::{Display, Formatter};
+
 use pulp::Arch;
+use serde::{Deserialize, Serialize};
 
 use super::element::{Accumulator, Element};
 
 /// How elements become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Reduction {
     /// Their sum; that of integers wraps.
     Sum,
@@ -20,10 +24,33 @@ pub enum Reduction {
     Max,
 }
 
+/// One of the arrays that are reduced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand<'a, T> {
+    /// What the output holds before.
+    Output,
+    /// Another array.
+    Array(&'a [T]),
+}
+
 /// Elements that are reduced at a time: their accumulators stay in the first cache.
 const BLOCK: usize = 1024;
 
+impl Display for Reduction {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Min => "min",
+            Self::Max => "max",
+        })
+    }
+}
+
 impl Reduction {
+    /// All of them, in the order of their numbers in messages.
+    pub const ALL: [Self; 4] = [Self::Sum, Self::Mean, Self::Min, Self::Max];
+
     /// Writes the reduction of `arrays` to `output`: with a sum `((a₀ + a₁) + a₂) + …` of each element.
     ///
     /// ```
@@ -38,32 +65,49 @@ impl Reduction {
     ///
     /// If there is no array, or one has another length than `output`.
     pub fn reduce<T: Element>(self, arrays: &[&[T]], output: &mut [T]) {
-        assert!(!arrays.is_empty(), "nothing to reduce");
-        for array in arrays {
-            assert_eq!(array.len(), output.len(), "arrays of one length");
+        let operands: Vec<Operand<'_, T>> = arrays.iter().map(|a| Operand::Array(a)).collect();
+        self.combine(&operands, output, Some(arrays.len()));
+    }
+
+    /// The same of `operands`, of which `output` itself may be one. A [mean](Self::Mean) is divided by `count`, or left a
+    /// sum where more operands are to come.
+    ///
+    /// # Panics
+    ///
+    /// As [`reduce`](Self::reduce).
+    pub(crate) fn combine<T: Element>(
+        self,
+        operands: &[Operand<'_, T>],
+        output: &mut [T],
+        count: Option<usize>,
+    ) {
+        assert!(!operands.is_empty(), "nothing to reduce");
+        for operand in operands {
+            if let Operand::Array(array) = operand {
+                assert_eq!(array.len(), output.len(), "arrays of one length");
+            }
         }
         let arch = Arch::new();
+        let divisor = count.filter(|_| self == Self::Mean);
         let mut sums = [T::Accumulator::default(); BLOCK];
-        let mut next = [T::Accumulator::default(); BLOCK];
-        for (block, output) in output.chunks_mut(BLOCK).enumerate() {
-            let range = block * BLOCK..block * BLOCK + output.len();
-            let (sums, next) = (&mut sums[..output.len()], &mut next[..output.len()]);
-            T::widen(&arrays[0][range.clone()], sums);
-            for array in &arrays[1..] {
-                T::widen(&array[range.clone()], next);
-                // One loop for each operation, for the compiler to make vectors of.
-                arch.dispatch(|| match self {
-                    Self::Sum | Self::Mean => combine(sums, next, Accumulator::sum),
-                    Self::Min => combine(sums, next, Accumulator::least),
-                    Self::Max => combine(sums, next, Accumulator::greatest),
-                });
-            }
-            if self == Self::Mean {
-                for sum in sums.iter_mut() {
-                    *sum = sum.divided(arrays.len());
+        for start in (0..output.len()).step_by(BLOCK) {
+            let range = start..output.len().min(start + BLOCK);
+            let sums = &mut sums[..range.len()];
+            // One call for each operation, for the compiler to make vectors of its loops.
+            arch.dispatch(|| {
+                let output = &mut output[range.clone()];
+                match self {
+                    Self::Sum | Self::Mean => fold(operands, output, start, sums, Accumulator::sum),
+                    Self::Min => fold(operands, output, start, sums, Accumulator::least),
+                    Self::Max => fold(operands, output, start, sums, Accumulator::greatest),
                 }
-            }
-            T::narrow(sums, output);
+                if let Some(divisor) = divisor {
+                    for sum in sums.iter_mut() {
+                        *sum = sum.divided(divisor);
+                    }
+                }
+                T::narrow(sums, output);
+            });
         }
     }
 
@@ -92,10 +136,25 @@ impl Reduction {
     }
 }
 
+/// Writes the reduction of the elements from `start` of each operand to `sums`; `output` are those of
+/// the output.
 #[inline(always)]
-fn combine<A: Accumulator>(sums: &mut [A], next: &[A], operation: impl Fn(A, A) -> A) {
-    for (sum, next) in sums.iter_mut().zip(next) {
-        *sum = operation(*sum, *next);
+fn fold<T: Element>(
+    operands: &[Operand<'_, T>],
+    output: &[T],
+    start: usize,
+    sums: &mut [T::Accumulator],
+    operation: impl Fn(T::Accumulator, T::Accumulator) -> T::Accumulator + Copy,
+) {
+    for (position, operand) in operands.iter().enumerate() {
+        let elements = match operand {
+            Operand::Output => output,
+            Operand::Array(array) => &array[start..start + output.len()],
+        };
+        match position {
+            0 => T::widen(elements, sums),
+            _ => T::accumulate(sums, elements, operation),
+        }
     }
 }
 
@@ -105,13 +164,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const ALL: [Reduction; 4] = [
-        Reduction::Sum,
-        Reduction::Mean,
-        Reduction::Min,
-        Reduction::Max,
-    ];
 
     /// Numbers that show an order of additions: of very different sizes, and from a seed.
     fn bits(seed: u64, count: usize) -> Vec<u64> {
@@ -139,7 +191,7 @@ mod tests {
             .collect();
         let arrays: Vec<&[T]> = arrays.iter().map(Vec::as_slice).collect();
         let (mut found, mut expected) = (vec![T::default(); count], vec![T::default(); count]);
-        for reduction in ALL {
+        for reduction in Reduction::ALL {
             reduction.reduce(&arrays, &mut found);
             reduction.reduce_plainly(&arrays, &mut expected);
             for (found, expected) in found.iter().zip(&expected) {
@@ -195,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_not_lost() {
-        for reduction in ALL {
+        for reduction in Reduction::ALL {
             for arrays in [[[f32::NAN], [1.0]], [[1.0], [f32::NAN]]] {
                 let mut output = [0.0];
                 reduction.reduce(&[&arrays[0], &arrays[1]], &mut output);
