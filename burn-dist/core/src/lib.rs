@@ -1,15 +1,22 @@
 //! Collectives between processes, for any Rust program: no Burn and no other deep-learning
 //! framework in it, so that it builds in seconds.
 //!
-//! Three layers that do not know each other's insides, each a module:
+//! A [`World`] is all processes of a job. Three layers that do not know each other's insides, each a module:
 //!
 //! - [`rendezvous`]: who takes part: rank, world size, the address of each rank;
-//! - *transport*: bytes between two ranks over TCP, shared memory or InfiniBand verbs;
-//! - [`collective`]: all-reduce, broadcast, all-gather and barrier on a transport.
+//! - [`transport`]: bytes between two ranks over TCP or shared memory;
+//! - [`collective`]: all-reduce, broadcast, all-gather and barrier on a transport;
 //!
-//! So far a process can find out who it is ([`rendezvous::Identity`]), and arrays are reduced in the order of
-//! the ranks ([`collective::Reduction`]); nothing moves between processes yet. `burn-dist` trains on one process
-//! without them.
+//! and beside them [`supervision`]: nothing hangs, what has failed is named on all ranks.
 
 pub mod collective;
 pub mod rendezvous;
+pub mod report;
+pub mod supervision;
+pub mod transport;
+mod world;
+
+pub use world::{
+    Buffer, Collective, ConnectionError, Gathered, Options, OptionsError, Pending, World,
+    WorldError,
+};

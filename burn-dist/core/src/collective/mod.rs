@@ -7,15 +7,18 @@
 //! | `call` | what a rank calls, and how messages say it |
 //! | `choice` | which algorithm an operation takes |
 //! | `plan` | the algorithms: what each rank sends, receives and computes |
+//! | `executor` | carries a plan out over a transport |
 //!
 //! Knows no rendezvous, and of a transport only what it offers.
 
 mod call;
 mod choice;
 mod element;
-mod plan;
+pub(crate) mod executor;
+pub(crate) mod plan;
 mod reduction;
 
+pub(crate) use call::Header;
 pub use call::{Call, Operation};
 pub use choice::{Algorithm, Order, Table, Topology};
 pub use element::{Accumulator, Element, ElementType};

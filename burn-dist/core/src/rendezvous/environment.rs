@@ -16,7 +16,7 @@ impl Environment {
     }
 
     /// The value of `name`, unless it is unset or empty.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let value = self.0.get(name)?.trim();
         (!value.is_empty()).then_some(value)
     }

@@ -1,4 +1,4 @@
-//! Who is there: rank, world size and meeting point of every process of a job.
+//! Who is there: rank, world size and meeting point of every process of a job, and the connections between them.
 //!
 //! | module | what it is for |
 //! |---|---|
@@ -6,14 +6,260 @@
 //! | `launcher` | what each launcher leaves in them |
 //! | `host_list` | Slurm's lists of hosts |
 //! | `identity` | who this process is, from all of them |
+//! | `token` | what the processes of a job know, and strangers do not |
+//! | `wire` | messages, bounded in length and time |
+//! | `handshake` | two processes of a job recognise each other |
+//! | `acceptor` | hears who connects |
+//! | `member` | what a process tells about itself |
+//! | `meeting` | rank 0 waits for the others |
+//! | `joining` | the others find rank 0 |
+//! | `mesh` | connections between each two ranks |
 //!
 //! Knows no transport and no collective.
 
+mod acceptor;
 mod environment;
+mod handshake;
 mod host_list;
 mod identity;
+mod joining;
 mod launcher;
+mod meeting;
+mod member;
+mod mesh;
+mod token;
+pub(crate) mod wire;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
 
 pub use environment::Environment;
+pub use handshake::HandshakeError;
 pub use identity::{Identity, IdentityError, MeetingPoint};
 pub use launcher::Launcher;
+pub(crate) use member::Roster;
+pub use member::{Host, Member, Terms, build_of_process};
+pub use token::{Token, TokenError};
+
+use crate::report::Report;
+use member::Join;
+use mesh::Mesh;
+
+/// Why the processes of a job did not come together.
+#[derive(Debug, thiserror::Error)]
+pub enum RendezvousError {
+    /// The port of rank 0 cannot be had.
+    #[error(
+        "rank 0 cannot listen on port {port}: {error}; another process may have it: choose another"
+    )]
+    Listen {
+        /// The port.
+        port: u16,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file of the meeting point cannot be written.
+    #[error("rank 0 cannot write the meeting point {}: {error}; it has to be a new file in a folder that all share", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Rank 0 was not found.
+    #[error(
+        "rank 0 was not reached at {point} within {seconds:.0} s: {reason}; start it, or allow more time by BURN_DIST_TIMEOUT"
+    )]
+    Unreached {
+        /// Where it was looked for.
+        point: MeetingPoint,
+        /// The time that was given.
+        seconds: f64,
+        /// What the last attempt ended with.
+        reason: String,
+    },
+    /// Who listens at the meeting point is not of this job.
+    #[error("{point} is not rank 0 of this job: {error}")]
+    Handshake {
+        /// The meeting point.
+        point: MeetingPoint,
+        /// Why.
+        error: HandshakeError,
+    },
+    /// Ranks did not come.
+    #[error(
+        "of {world_size} ranks these have not joined in time: {ranks:?}; start them, or allow more time by BURN_DIST_TIMEOUT"
+    )]
+    Missing {
+        /// Who is missing.
+        ranks: Vec<usize>,
+        /// How many there are to be.
+        world_size: usize,
+    },
+    /// Not all ranks have come, as rank 0 does not say.
+    #[error(
+        "rank 0 still waits for other ranks after {seconds:.0} s: start them, or allow more time by BURN_DIST_TIMEOUT"
+    )]
+    Late {
+        /// The time that was given.
+        seconds: f64,
+    },
+    /// The processes do not fit together.
+    #[error("{0}")]
+    Refused(String),
+    /// A rank has gone meanwhile.
+    #[error("rank {rank} has gone while the job was starting: {reason}")]
+    Lost {
+        /// The rank.
+        rank: usize,
+        /// What was seen of it.
+        reason: String,
+    },
+    /// One rank does not reach another.
+    #[error(
+        "rank {rank} cannot reach rank {peer} on {host} at {address}: {reason}; a firewall or a network policy may forbid it, or BURN_DIST_IFNAME name another interface"
+    )]
+    Unconnectable {
+        /// Who.
+        rank: usize,
+        /// Whom.
+        peer: usize,
+        /// The host of that.
+        host: String,
+        /// Its address.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// Other ranks do not reach one.
+    #[error(
+        "ranks {ranks:?} have not connected to rank {rank} within {seconds:.0} s: a firewall or a network policy may forbid it"
+    )]
+    Unconnected {
+        /// To whom.
+        rank: usize,
+        /// Who.
+        ranks: Vec<usize>,
+        /// The time that was given.
+        seconds: f64,
+    },
+    /// The system refuses something.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What a process brings to a rendezvous.
+pub(crate) struct Rendezvous<'a> {
+    pub identity: &'a Identity,
+    pub point: &'a MeetingPoint,
+    pub token: &'a Token,
+    pub terms: Terms,
+    pub timeout: Duration,
+    /// The local address to connect from, for an address of rank 0.
+    pub source: &'a dyn Fn(&IpAddr) -> Result<Option<IpAddr>, RendezvousError>,
+    /// Addresses of this host that others may reach: rank 0 writes them to a file.
+    pub addresses: Vec<IpAddr>,
+    /// Ports to wait at for other ranks; any, if there are none.
+    pub ports: Vec<u16>,
+    /// Connections between two members.
+    pub lanes: &'a dyn Fn(&Member, &Member) -> usize,
+    pub report: &'a Report,
+}
+
+/// The processes of a job, connected.
+pub(crate) struct Assembly {
+    pub roster: Roster,
+    /// To rank 0, or on rank 0 to each other.
+    pub control: BTreeMap<usize, TcpStream>,
+    /// To each rank.
+    pub links: Vec<Vec<TcpStream>>,
+}
+
+impl Rendezvous<'_> {
+    /// Brings all processes together.
+    pub fn assemble(self) -> Result<Assembly, RendezvousError> {
+        let own = |listener: &TcpListener, address: IpAddr| -> io::Result<Join> {
+            Ok(Join {
+                member: Member {
+                    rank: self.identity.rank,
+                    address,
+                    port: listener.local_addr()?.port(),
+                    host: Host::of_process(),
+                    process: std::process::id(),
+                },
+                world_size: self.identity.world_size,
+                terms: self.terms.clone(),
+            })
+        };
+        let (roster, control, listener, first, from) = if self.identity.rank == 0 {
+            let meeting = meeting::open(self.point)?;
+            if let MeetingPoint::File(path) = self.point {
+                meeting::publish(path, &meeting, &self.addresses)?;
+            }
+            // Where rank 0 is reached for the first time it is reached again.
+            let address = meeting.local_addr()?.ip();
+            let listener = self.listen(address)?;
+            let own = own(&listener, address)?;
+            let gathered = meeting::gather(meeting, self.token, own, self.timeout, self.report);
+            if let MeetingPoint::File(path) = self.point {
+                // All have read it. Another job may have the name again.
+                let _ = std::fs::remove_file(path);
+            }
+            let (roster, control) = gathered?;
+            (roster, control, listener, None, None)
+        } else {
+            let stream = joining::reach(
+                self.point,
+                self.token,
+                self.source,
+                self.timeout,
+                self.report,
+            )?;
+            let (local, remote) = (stream.local_addr()?.ip(), stream.peer_addr()?.ip());
+            let listener = self.listen(local)?;
+            let roster = joining::join(&stream, &own(&listener, local)?, self.timeout)?;
+            let control = BTreeMap::from([(0, stream)]);
+            (
+                roster,
+                control,
+                listener,
+                Some(remote),
+                (self.source)(&remote)?,
+            )
+        };
+        let mesh = Mesh {
+            roster: &roster,
+            rank: self.identity.rank,
+            token: self.token,
+            lanes: self.lanes,
+            first,
+            from,
+            timeout: self.timeout,
+            report: self.report,
+        };
+        let links = mesh.connect(listener)?;
+        for stream in control.values() {
+            stream.set_read_timeout(None)?;
+            stream.set_write_timeout(None)?;
+        }
+        Ok(Assembly {
+            roster,
+            control,
+            links,
+        })
+    }
+
+    /// Listens for other ranks on `address`.
+    fn listen(&self, address: IpAddr) -> Result<TcpListener, RendezvousError> {
+        let listen = |port| acceptor::listen(SocketAddr::new(address, port));
+        let Some((last, ports)) = self.ports.split_last() else {
+            return Ok(listen(0)?);
+        };
+        let free = ports.iter().find_map(|port| listen(*port).ok());
+        let listener = free.map_or_else(|| listen(*last), Ok);
+        listener.map_err(|error| RendezvousError::Listen { port: *last, error })
+    }
+}

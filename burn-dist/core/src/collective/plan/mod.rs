@@ -141,7 +141,9 @@ impl Plan {
             }
             (Operation::AllGather, Algorithm::Direct) => direct::all_gather(shape, &mut plan),
             (Operation::AllReduce, Algorithm::Doubling) => doubling::all_reduce(shape, &mut plan),
-            (Operation::AllGather, Algorithm::Doubling) => doubling::all_gather(shape, &mut plan),
+            (Operation::AllGather | Operation::Barrier, Algorithm::Doubling) => {
+                doubling::all_gather(shape, &mut plan)
+            }
             (Operation::AllReduce, Algorithm::Rabenseifner) => {
                 rabenseifner::reduce_scatter(shape, &mut plan);
                 doubling::all_gather(shape, &mut plan);

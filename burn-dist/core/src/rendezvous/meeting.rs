@@ -1,0 +1,214 @@
+//! Rank 0 waits for the others and tells all who all are.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::RendezvousError;
+use super::acceptor::{Acceptor, listen};
+use super::handshake::PATIENCE;
+use super::identity::MeetingPoint;
+use super::member::{Join, Roster, Welcome};
+use super::token::Token;
+use super::wire::{self, Until};
+use crate::report::Report;
+
+/// What a connection to rank 0 is for.
+pub(super) const PURPOSE: &[u8] = b"join";
+
+/// Listens where the others come. At a loopback address nobody else can come; else on all of the host's.
+pub(super) fn open(point: &MeetingPoint) -> Result<TcpListener, RendezvousError> {
+    let any = [
+        SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+    ];
+    let (local, port) = match point {
+        MeetingPoint::File(_) => (None, 0),
+        MeetingPoint::Tcp { host, port } => {
+            let resolved = (host.as_str(), *port).to_socket_addrs();
+            let mut resolved = resolved
+                .map(Iterator::collect)
+                .unwrap_or_else(|_| Vec::new());
+            resolved.retain(|address| address.ip().is_loopback());
+            // A name of the host itself may stand for its loopback here and for another address elsewhere.
+            let literal = host == "localhost" || host.parse::<IpAddr>().is_ok();
+            (resolved.first().copied().filter(|_| literal), *port)
+        }
+    };
+    let addresses = match local {
+        Some(local) => vec![local],
+        None => any
+            .map(|address| SocketAddr::new(address.ip(), port))
+            .to_vec(),
+    };
+    let mut outcome = Err(io::Error::from(io::ErrorKind::AddrNotAvailable));
+    for address in addresses {
+        outcome = listen(address);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome.map_err(|error| RendezvousError::Listen { port, error })
+}
+
+/// Writes the addresses at which `listener` is reached to a file that the others read.
+pub(super) fn publish(
+    path: &Path,
+    listener: &TcpListener,
+    addresses: &[IpAddr],
+) -> Result<(), RendezvousError> {
+    let failed = |error| RendezvousError::File {
+        path: path.into(),
+        error,
+    };
+    if path.exists() {
+        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+    }
+    let port = listener.local_addr().map_err(failed)?.port();
+    let lines: Vec<String> = addresses
+        .iter()
+        .map(|address| SocketAddr::new(*address, port).to_string())
+        .collect();
+    // Whole or not at all.
+    let draft = path.with_extension(format!("draft-{}", std::process::id()));
+    std::fs::write(&draft, lines.join("\n") + "\n").map_err(failed)?;
+    std::fs::rename(&draft, path).map_err(failed)
+}
+
+/// Waits until all ranks have joined, and welcomes them: all members, and the connections to those above rank 0.
+pub(super) fn gather(
+    listener: TcpListener,
+    token: &Token,
+    own: Join,
+    timeout: Duration,
+    report: &Report,
+) -> Result<(Roster, BTreeMap<usize, TcpStream>), RendezvousError> {
+    let (acceptor, joins) = Acceptor::start(listener, token, PURPOSE.to_vec(), report)?;
+    let outcome = wait_for_all(&own, &joins, Instant::now() + timeout, report);
+    drop(acceptor);
+    let (members, mut streams, refusal) = outcome?;
+    let mut world = [0; 16];
+    getrandom::fill(&mut world).map_err(io::Error::other)?;
+    let roster = Roster {
+        world: world.iter().map(|byte| format!("{byte:02x}")).collect(),
+        members: members.into_values().map(|join| join.member).collect(),
+    };
+    let refusal = refusal.or_else(|| roster.unreachable());
+    let welcome = match &refusal {
+        Some(reason) => Welcome::Refused(reason.clone()),
+        None => Welcome::Roster(roster.clone()),
+    };
+    for (rank, stream) in &mut streams {
+        let deadline = Instant::now() + PATIENCE;
+        let sent = wire::send(&mut Until { stream, deadline }, &welcome);
+        if refusal.is_none() {
+            sent.map_err(|error| RendezvousError::Lost {
+                rank: *rank,
+                reason: error.to_string(),
+            })?;
+        }
+    }
+    match refusal {
+        Some(reason) => Err(RendezvousError::Refused(reason)),
+        None => Ok((roster, streams)),
+    }
+}
+
+type Joined = (
+    BTreeMap<usize, Join>,
+    BTreeMap<usize, TcpStream>,
+    Option<String>,
+);
+
+fn wait_for_all(
+    own: &Join,
+    joins: &Receiver<(Join, TcpStream)>,
+    deadline: Instant,
+    report: &Report,
+) -> Result<Joined, RendezvousError> {
+    let world_size = own.world_size;
+    let mut members = BTreeMap::from([(own.member.rank, own.clone())]);
+    let mut streams = BTreeMap::new();
+    let missing = |members: &BTreeMap<usize, Join>| {
+        let missing = (0..world_size).filter(|rank| !members.contains_key(rank));
+        missing.collect::<Vec<usize>>()
+    };
+    let mut tell = Instant::now() + Duration::from_secs(10);
+    while members.len() < world_size {
+        let now = Instant::now();
+        if now >= deadline {
+            return Err(RendezvousError::Missing {
+                ranks: missing(&members),
+                world_size,
+            });
+        }
+        if now >= tell {
+            tell = now + Duration::from_secs(10);
+            report.note(&format!(
+                "waiting for ranks {:?} to join",
+                missing(&members)
+            ));
+        }
+        let (join, stream) = match joins.recv_timeout(tell.min(deadline) - now) {
+            Ok(joined) => joined,
+            Err(RecvTimeoutError::Timeout) => continue,
+            // The listener has ended: nobody can come any more.
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+            }
+        };
+        let rank = join.member.rank;
+        let refusal = refusal(own, &members, &streams, &join);
+        // Who has gone and come again takes its own place.
+        members.insert(rank, join);
+        streams.insert(rank, stream);
+        if refusal.is_some() {
+            return Ok((members, streams, refusal));
+        }
+    }
+    Ok((members, streams, None))
+}
+
+/// Why there can be no world with `join`.
+fn refusal(
+    own: &Join,
+    members: &BTreeMap<usize, Join>,
+    streams: &BTreeMap<usize, TcpStream>,
+    join: &Join,
+) -> Option<String> {
+    let (rank, world_size) = (join.member.rank, own.world_size);
+    if join.world_size != world_size {
+        return Some(format!(
+            "rank {rank} on {} expects {} ranks, rank 0 expects {world_size}: start all with the same world size",
+            join.member.host.name, join.world_size
+        ));
+    }
+    if rank == 0 || rank >= world_size {
+        return Some(format!(
+            "process {} on {} says that it is rank {rank} of {world_size}, as rank 0 itself does: give each process a rank of its own",
+            join.member.process, join.member.host.name
+        ));
+    }
+    if let Some(other) = members.get(&rank).filter(|_| lives(streams.get(&rank))) {
+        let (one, two) = (&other.member, &join.member);
+        return Some(format!(
+            "rank {rank} is claimed by process {} on {} and by process {} on {}: give each process a rank of its own",
+            one.process, one.host.name, two.process, two.host.name
+        ));
+    }
+    own.terms.difference(&join.terms, rank)
+}
+
+/// Whether the other side of a connection that says nothing is still there.
+fn lives(stream: Option<&TcpStream>) -> bool {
+    let alive = |stream: &TcpStream| -> io::Result<bool> {
+        stream.set_nonblocking(true)?;
+        let seen = stream.peek(&mut [0]);
+        stream.set_nonblocking(false)?;
+        Ok(matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock))
+    };
+    stream.is_some_and(|stream| alive(stream).unwrap_or(false))
+}

@@ -1,0 +1,147 @@
+//! A connection between each two ranks, or several.
+//!
+//! Each rank connects to those below it and hears those above. The handshake is about the world, so that a process of
+//! another job with the same token is turned away as well.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::RendezvousError;
+use super::acceptor::Acceptor;
+use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
+use super::joining::connect;
+use super::member::{Member, Roster};
+use super::token::Token;
+use super::wire::{self, Until};
+use crate::report::Report;
+
+/// What a connection between two ranks says first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Greeting {
+    rank: usize,
+    /// Number of the connection of the pair.
+    lane: usize,
+}
+
+/// What is needed to connect to the other ranks.
+pub(super) struct Mesh<'a> {
+    pub roster: &'a Roster,
+    pub rank: usize,
+    pub token: &'a Token,
+    /// Connections of a pair.
+    pub lanes: &'a dyn Fn(&Member, &Member) -> usize,
+    /// Where rank 0 was reached.
+    pub first: Option<IpAddr>,
+    /// Address that connections come from.
+    pub from: Option<IpAddr>,
+    pub timeout: Duration,
+    pub report: &'a Report,
+}
+
+impl Mesh<'_> {
+    fn purpose(&self) -> Vec<u8> {
+        [b"lane ", self.roster.world.as_bytes()].concat()
+    }
+
+    fn lanes(&self, peer: usize) -> usize {
+        (self.lanes)(&self.roster.members[self.rank], &self.roster.members[peer])
+    }
+
+    /// Connects to all other ranks: the connections to each, in their order.
+    pub fn connect(self, listener: TcpListener) -> Result<Vec<Vec<TcpStream>>, RendezvousError> {
+        let ranks = self.roster.members.len();
+        let deadline = Instant::now() + self.timeout;
+        let (acceptor, greetings) =
+            Acceptor::start::<Greeting>(listener, self.token, self.purpose(), self.report)?;
+        let mut found: BTreeMap<(usize, usize), TcpStream> = BTreeMap::new();
+        for peer in 0..self.rank {
+            for lane in 0..self.lanes(peer) {
+                found.insert((peer, lane), self.connect_to(peer, lane, deadline)?);
+            }
+        }
+        let above = (self.rank + 1..ranks).flat_map(|peer| {
+            let lanes = self.lanes(peer);
+            (0..lanes).map(move |lane| (peer, lane))
+        });
+        let mut missing: Vec<(usize, usize)> = above.collect();
+        while !missing.is_empty() {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let Ok((Greeting { rank, lane }, stream)) = greetings.recv_timeout(rest) else {
+                let mut ranks: Vec<usize> = missing.iter().map(|(rank, _)| *rank).collect();
+                ranks.dedup();
+                return Err(RendezvousError::Unconnected {
+                    rank: self.rank,
+                    ranks,
+                    seconds: self.timeout.as_secs_f64(),
+                });
+            };
+            if let Some(index) = missing.iter().position(|one| *one == (rank, lane)) {
+                missing.swap_remove(index);
+                found.insert((rank, lane), stream);
+            }
+        }
+        drop(acceptor);
+        let mut links: Vec<Vec<TcpStream>> = (0..ranks).map(|_| Vec::new()).collect();
+        for ((peer, _), stream) in found {
+            stream.set_read_timeout(None)?;
+            stream.set_write_timeout(None)?;
+            links[peer].push(stream);
+        }
+        Ok(links)
+    }
+
+    fn connect_to(
+        &self,
+        peer: usize,
+        lane: usize,
+        deadline: Instant,
+    ) -> Result<TcpStream, RendezvousError> {
+        let member = &self.roster.members[peer];
+        let address = self.first.filter(|_| peer == 0).unwrap_or(member.address);
+        let address = SocketAddr::new(address, member.port);
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let failed = |reason: String| RendezvousError::Unconnectable {
+                rank: self.rank,
+                peer,
+                host: member.host.name.clone(),
+                address,
+                reason,
+            };
+            if rest.is_zero() {
+                return Err(failed("it does not answer".into()));
+            }
+            let stream = match connect(address, self.from, rest.min(PATIENCE)) {
+                Ok(stream) => stream,
+                // It listens since before it joined: nobody else comes later.
+                Err(error) if error.kind() == ErrorKind::TimedOut => continue,
+                Err(error) => return Err(failed(error.to_string())),
+            };
+            match recognise(&stream, Side::Connects, self.token, &self.purpose()) {
+                Ok(()) => {}
+                // It is slow, or this rank is.
+                Err(HandshakeError::Io(error)) if error.kind() == ErrorKind::TimedOut => continue,
+                Err(error) => return Err(failed(error.to_string())),
+            }
+            let greeting = Greeting {
+                rank: self.rank,
+                lane,
+            };
+            let deadline = Instant::now() + PATIENCE;
+            wire::send(
+                &mut Until {
+                    stream: &stream,
+                    deadline,
+                },
+                &greeting,
+            )
+            .map_err(|error| failed(error.to_string()))?;
+            return Ok(stream);
+        }
+    }
+}

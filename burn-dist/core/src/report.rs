@@ -1,0 +1,51 @@
+//! What happens while nothing fails: notes and warnings, a line each.
+
+use std::fmt::{Debug, Formatter};
+use std::sync::Arc;
+
+/// Where notes and warnings go; standard error, unless told otherwise.
+#[derive(Clone)]
+pub struct Report(Arc<dyn Fn(Level, &str) + Send + Sync>);
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Note,
+    /// Something is not as it should be, and goes on.
+    Warning,
+}
+
+impl Report {
+    /// Calls `write` for each line, which may be at any time and in any thread.
+    pub fn new(write: impl Fn(Level, &str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(write))
+    }
+
+    /// To standard error, with `rank` before each line.
+    pub fn of_rank(rank: usize) -> Self {
+        Self::new(move |level, line| match level {
+            Level::Note => eprintln!("rank {rank}: {line}"),
+            Level::Warning => eprintln!("rank {rank}: warning: {line}"),
+        })
+    }
+
+    /// Nowhere.
+    pub fn silent() -> Self {
+        Self::new(|_, _| {})
+    }
+
+    pub(crate) fn note(&self, line: &str) {
+        (self.0)(Level::Note, line);
+    }
+
+    pub(crate) fn warn(&self, line: &str) {
+        (self.0)(Level::Warning, line);
+    }
+}
+
+impl Debug for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Report")
+    }
+}

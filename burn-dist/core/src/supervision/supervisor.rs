@@ -1,0 +1,339 @@
+//! What a rank knows of its operations, and of the failure of others.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::coordinator::Coordinator;
+use super::error::CollectiveError;
+use super::message::{FromCoordinator, Standing, ToCoordinator};
+use super::recorder::{Record, Recorder, State};
+use crate::collective::{Algorithm, Call};
+use crate::rendezvous::{Member, wire};
+use crate::transport::LaneError;
+
+/// From then on the coordinator is told that a rank waits.
+const LONG: Duration = Duration::from_millis(250);
+/// How long a rank that has noticed something waits for the coordinator to say what it was.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The supervision of one rank.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    pub rank: usize,
+    pub members: Vec<Member>,
+    /// The time that an operation has.
+    pub timeout: Duration,
+    coordinator: OnceLock<Link>,
+    log: Mutex<Log>,
+    failure: OnceLock<CollectiveError>,
+    failed: AtomicBool,
+    /// Rank 0 has left, and with it the coordinator.
+    uncoordinated: AtomicBool,
+    /// The folder for the records of a failure.
+    flights: PathBuf,
+}
+
+/// The way to the coordinator.
+#[derive(Debug)]
+enum Link {
+    Here(Arc<Coordinator>),
+    There(Mutex<TcpStream>),
+}
+
+#[derive(Debug)]
+struct Log {
+    recorder: Recorder,
+    /// The ranks that the operation under way waits for.
+    waits_for: Vec<usize>,
+    began: Instant,
+    told_waiting: bool,
+    told_late: bool,
+}
+
+/// A poisoned lock holds what a thread has left that has panicked: only records.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Supervisor {
+    /// The supervision of `rank` among `members`; `streams` lead to rank 0, or on rank 0 to all others.
+    pub fn start(
+        rank: usize,
+        members: Vec<Member>,
+        mut streams: std::collections::BTreeMap<usize, TcpStream>,
+        timeout: Duration,
+        flights: PathBuf,
+    ) -> std::io::Result<Arc<Self>> {
+        let supervisor = Arc::new(Self {
+            rank,
+            members,
+            timeout,
+            coordinator: OnceLock::new(),
+            log: Mutex::new(Log {
+                recorder: Recorder::new(),
+                waits_for: Vec::new(),
+                began: Instant::now(),
+                told_waiting: false,
+                told_late: false,
+            }),
+            failure: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            uncoordinated: AtomicBool::new(false),
+            flights,
+        });
+        let link = if rank == 0 {
+            Link::Here(Coordinator::start(&supervisor, streams)?)
+        } else {
+            let stream = streams.remove(&0).ok_or(std::io::ErrorKind::NotConnected)?;
+            stream.set_write_timeout(Some(GRACE))?;
+            let reading = stream.try_clone()?;
+            let weak = Arc::downgrade(&supervisor);
+            let thread = std::thread::Builder::new().name("supervision".into());
+            thread.spawn(move || {
+                listen(&reading, &weak);
+            })?;
+            Link::There(Mutex::new(stream))
+        };
+        // Set once, here.
+        let _ = supervisor.coordinator.set(link);
+        Ok(supervisor)
+    }
+
+    /// An operation begins.
+    pub fn begin(
+        &self,
+        sequence: u64,
+        call: Call,
+        algorithm: Algorithm,
+    ) -> Result<(), CollectiveError> {
+        self.failure()?;
+        let mut log = lock(&self.log);
+        log.recorder.begin(sequence, call, algorithm);
+        log.waits_for.clear();
+        log.began = Instant::now();
+        (log.told_waiting, log.told_late) = (false, false);
+        Ok(())
+    }
+
+    /// It has ended; its record.
+    pub fn end(&self, state: State) -> Option<Record> {
+        let mut log = lock(&self.log);
+        log.waits_for.clear();
+        log.recorder.end(state).cloned()
+    }
+
+    /// The operation under way waits for `peers`; an error if it need not any more.
+    pub fn waiting(&self, peers: &[usize]) -> Result<(), CollectiveError> {
+        self.failure()?;
+        let (waited, current, told_waiting, told_late) = {
+            let mut log = lock(&self.log);
+            if log.waits_for != peers {
+                log.waits_for = peers.to_vec();
+            }
+            let waited = log.began.elapsed();
+            let Some(record) = log.recorder.last() else {
+                return Ok(());
+            };
+            let current = (record.sequence, record.call);
+            let told = (log.told_waiting, log.told_late);
+            log.told_waiting |= waited >= LONG;
+            log.told_late |= waited >= self.late();
+            (waited, current, told.0, told.1)
+        };
+        let (sequence, call) = current;
+        if waited >= LONG && !told_waiting {
+            self.tell(&ToCoordinator::Waiting { sequence, call });
+        }
+        if waited >= self.late() && !told_late {
+            self.tell(&ToCoordinator::Late { sequence, call });
+        }
+        // Nobody has said why: who should have is what is missing.
+        let alone = self.uncoordinated.load(Ordering::Acquire);
+        if waited >= self.timeout + if alone { Duration::ZERO } else { GRACE } {
+            let seconds = self.timeout.as_secs();
+            return Err(self.fail(if alone {
+                let waiting = vec![(self.rank, peers.to_vec())];
+                CollectiveError::Stuck {
+                    sequence,
+                    call,
+                    seconds,
+                    waiting,
+                }
+            } else {
+                CollectiveError::Silent {
+                    ranks: vec![(0, self.place(0))],
+                    sequence,
+                    call,
+                    seconds,
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    /// When an operation is late: a little before its time is over, for the verdict to come within it.
+    fn late(&self) -> Duration {
+        self.timeout - (self.timeout / 4).min(Duration::from_millis(500))
+    }
+
+    /// The connection to `peer` has ended: what the coordinator says of it, or that it has died.
+    pub fn lost(&self, peer: usize, reason: &LaneError) -> CollectiveError {
+        let until = Instant::now() + GRACE;
+        let coordinated = || !self.uncoordinated.load(Ordering::Acquire);
+        while Instant::now() < until && coordinated() && !self.failed.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let last = self.under_way();
+        self.fail(CollectiveError::Died {
+            rank: peer,
+            place: self.place(peer),
+            reason: reason.to_string(),
+            last,
+        })
+    }
+
+    /// The operation under way.
+    pub fn under_way(&self) -> Option<(u64, Call)> {
+        let log = lock(&self.log);
+        let last = log.recorder.last();
+        let last = last.filter(|record| record.state == State::UnderWay);
+        last.map(|record| (record.sequence, record.call))
+    }
+
+    /// Host and process of a rank.
+    pub fn place(&self, rank: usize) -> String {
+        let member = self.members.get(rank);
+        member.map_or_else(String::new, |member| {
+            format!("{}, process {}", member.host.name, member.process)
+        })
+    }
+
+    /// Fails, unless it has before: the first cause.
+    pub fn fail(&self, error: CollectiveError) -> CollectiveError {
+        let new = self.failure.set(error.clone()).is_ok();
+        self.failed.store(true, Ordering::Release);
+        if new {
+            self.write_flight();
+            self.tell(&ToCoordinator::Failed(error.clone()));
+        }
+        self.failure.get().cloned().unwrap_or(error)
+    }
+
+    /// The failure, if there is one.
+    pub fn failure(&self) -> Result<(), CollectiveError> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.failure.get().cloned().map_or(Ok(()), Err)
+    }
+
+    /// This rank leaves the world.
+    pub fn leave(&self, after: u64) {
+        match self.coordinator.get() {
+            Some(Link::Here(coordinator)) => coordinator.leave(after),
+            Some(Link::There(stream)) => {
+                self.tell(&ToCoordinator::Leaves { after });
+                // The thread that listens ends with the stream; an error says that it has.
+                let _ = lock(stream).shutdown(std::net::Shutdown::Both);
+            }
+            None => {}
+        }
+    }
+
+    fn tell(&self, message: &ToCoordinator) {
+        match self.coordinator.get() {
+            Some(Link::Here(coordinator)) => coordinator.hear(self.rank, message.clone()),
+            // A coordinator that is gone is noticed by the thread that listens.
+            Some(Link::There(stream)) => drop(wire::send(&mut *lock(stream), message)),
+            None => {}
+        }
+    }
+
+    /// Where this rank is with respect to an operation.
+    pub(super) fn standing(&self, sequence: u64) -> Standing {
+        let log = lock(&self.log);
+        let last = log.recorder.last();
+        if last.is_none_or(|last| last.sequence < sequence) {
+            let last = last.map(|record| (record.sequence, record.call));
+            return Standing::Before { last };
+        }
+        match log.recorder.find(sequence) {
+            Some(record) if record.state == State::UnderWay => Standing::In {
+                call: record.call,
+                waits_for: log.waits_for.clone(),
+            },
+            found => Standing::After {
+                call: found.map(|record| record.call),
+            },
+        }
+    }
+
+    pub(super) fn answer(&self, message: FromCoordinator) {
+        match message {
+            FromCoordinator::Ask { sequence } => {
+                let standing = self.standing(sequence);
+                self.tell(&ToCoordinator::Answer { sequence, standing });
+            }
+            FromCoordinator::Abort(error) => {
+                let new = self.failure.set(error).is_ok();
+                self.failed.store(true, Ordering::Release);
+                if new {
+                    self.write_flight();
+                }
+            }
+            FromCoordinator::Leaves { .. } => self.uncoordinated.store(true, Ordering::Release),
+        }
+    }
+
+    /// The file of this rank's records, once it has failed.
+    pub fn flight(&self) -> PathBuf {
+        self.flights.join(format!("rank-{}.json", self.rank))
+    }
+
+    /// Writes the records down. What fails here must not hide what has failed before.
+    fn write_flight(&self) {
+        let log = lock(&self.log);
+        let flight = serde_json::json!({
+            "rank": self.rank,
+            "world_size": self.members.len(),
+            "error": self.failure.get().map(ToString::to_string),
+            "waits_for": log.waits_for,
+            "operations": log.recorder.records().collect::<Vec<_>>(),
+        });
+        let write = || -> std::io::Result<()> {
+            std::fs::create_dir_all(&self.flights)?;
+            let mut file = std::fs::File::create(self.flight())?;
+            file.write_all(flight.to_string().as_bytes())
+        };
+        let _ = write();
+    }
+}
+
+/// Answers the coordinator until it or this rank is gone.
+fn listen(stream: &TcpStream, supervisor: &std::sync::Weak<Supervisor>) {
+    loop {
+        let message = wire::receive::<FromCoordinator>(&mut &*stream);
+        let Some(supervisor) = supervisor.upgrade() else {
+            return;
+        };
+        match message {
+            Ok(message) => supervisor.answer(message),
+            Err(_) => {
+                if !supervisor.uncoordinated.swap(true, Ordering::AcqRel) {
+                    let last = supervisor.under_way();
+                    supervisor.fail(CollectiveError::Died {
+                        rank: 0,
+                        place: supervisor.place(0),
+                        reason: LaneError::Closed.to_string(),
+                        last,
+                    });
+                }
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Bytes between two ranks.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `lane` | what a transport offers |
+//! | `tcp` | a TCP connection |
+//! | `shm` | memory that two processes of a host share |
+//! | `throttle` | a slower and later version of any of them |
+//! | `waiting` | how a rank waits for several of them at once |
+//! | `mirror` | memory that is mapped twice in a row |
+//!
+//! # What a further transport has to offer
+//!
+//! 1. A [`Lane`] for each pair of ranks: an ordered, reliable stream of bytes in both directions that never waits.
+//!    The rendezvous hands over an authenticated socket of the pair, over which the two sides exchange what
+//!    they need (names of memory, numbers of queue pairs), and which stays open: its end is how a death is noticed
+//!    first. Lanes of one pair may be several; the executor spreads messages over them.
+//! 2. Of what arrives, a window of at least [`WINDOW`] bytes in its own memory, which the executor reduces from
+//!    ([`Lane::peek`]) without a copy: a ring of shared memory, a receive buffer, staging slots of a network card.
+//!    What it copies to its place ([`Lane::receive`]) a transport may write there by itself.
+//! 3. A [`Readiness`]: a file descriptor that becomes readable or writable when a lane may go on.
+//! 4. Registration of memory, if a card is to read or write it: [`Buffer`](crate::Buffer)s are page-aligned, never
+//!    move, and say so to the engine when they are made and before they are freed; the only other memory that
+//!    lanes see is the scratch of the engine, which is one `Buffer` as well. A message is sent from either until the other
+//!    side has it: the plans see to it that nothing is written there before.
+//!
+//! Knows no collective and no rendezvous.
+
+mod lane;
+mod mirror;
+mod shm;
+mod tcp;
+mod throttle;
+mod waiting;
+
+pub use lane::{Lane, LaneError, Readiness, Transport, WINDOW};
+pub use shm::SharedMemoryError;
+pub(crate) use shm::{Doorbell, Inbox, InboxOffer, SharedMemoryLane};
+pub use tcp::TcpLane;
+pub use throttle::{Throttle, Throttled};
+pub use waiting::Poll;
+pub(crate) use waiting::{Interest, Waiting};

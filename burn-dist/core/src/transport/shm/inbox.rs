@@ -1,0 +1,134 @@
+//! The file of a rank, made by it and opened by the other ranks of its host.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::doorbell::Doorbell;
+use super::ring::{Layout, Reader, Writer};
+use super::segment::{Segment, free, remove};
+use crate::transport::WINDOW;
+
+/// Bytes of a ring: as much as two cores' caches hold beside the data itself.
+const CAPACITY: usize = 512 << 10;
+
+/// Offset of the number that shows that a file is the one that was meant.
+const SECRET: usize = 0;
+
+/// Why there is no shared memory.
+#[derive(Debug, thiserror::Error)]
+pub enum SharedMemoryError {
+    /// `/dev/shm` is too small, as Docker makes it.
+    #[error(
+        "/dev/shm has {free} bytes free, and {needed} are needed: start the container with a larger --shm-size, or mount a volume with medium: Memory"
+    )]
+    Small {
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that are needed.
+        needed: u64,
+    },
+    /// The system says so.
+    #[error("/dev/shm cannot be used: {0}")]
+    Io(#[from] io::Error),
+    /// A file of that name is not the one that was meant.
+    #[error("the other side's /dev/shm is not this one: no IPC namespace is shared")]
+    Other,
+}
+
+/// What the owner of an inbox tells the other ranks of its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InboxOffer {
+    name: String,
+    secret: u64,
+    rings: usize,
+}
+
+/// Own inbox.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    segment: Arc<Segment>,
+    layout: Layout,
+    offer: InboxOffer,
+}
+
+impl Inbox {
+    /// Makes an inbox with a ring for each of `rings` other ranks.
+    pub fn create(rings: usize) -> Result<Self, SharedMemoryError> {
+        const { assert!(CAPACITY >= 2 * WINDOW && CAPACITY.is_power_of_two()) };
+        let layout = Layout {
+            rings,
+            capacity: CAPACITY,
+        };
+        let (free, needed) = (free()?, layout.size() as u64);
+        if free < needed {
+            return Err(SharedMemoryError::Small { free, needed });
+        }
+        let secret = getrandom::u64().map_err(io::Error::other)?;
+        let name = format!(
+            "burn-dist-{:016x}",
+            getrandom::u64().map_err(io::Error::other)?
+        );
+        let segment = Segment::create(&name, layout.size(), layout.numbers())?;
+        segment.long(SECRET).store(secret, Ordering::Release);
+        Ok(Self {
+            segment: Arc::new(segment),
+            layout,
+            offer: InboxOffer {
+                name,
+                secret,
+                rings,
+            },
+        })
+    }
+
+    pub fn offer(&self) -> &InboxOffer {
+        &self.offer
+    }
+
+    pub fn doorbell(&self) -> Doorbell {
+        Doorbell::of(&self.segment)
+    }
+
+    /// The end of a ring that this rank reads.
+    pub(super) fn reader(&self, ring: usize) -> io::Result<Reader> {
+        Reader::new(&self.segment, self.layout, ring)
+    }
+
+    /// Removes the name of the file: all who are to open it have.
+    pub fn close_door(&self) {
+        remove(&self.offer.name);
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.close_door();
+    }
+}
+
+impl InboxOffer {
+    /// Opens the inbox of another rank and the `ring` in it that is this rank's to write.
+    pub(super) fn open(&self, ring: usize) -> Result<(Writer, Doorbell), SharedMemoryError> {
+        // A number from outside: no more rings than a host has ranks.
+        if ring >= self.rings || self.rings > usize::from(u16::MAX) {
+            return Err(SharedMemoryError::Other);
+        }
+        let layout = Layout {
+            rings: self.rings,
+            capacity: CAPACITY,
+        };
+        let opened = Segment::open(&self.name, layout.size(), layout.numbers());
+        let segment = Arc::new(opened.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::InvalidData => SharedMemoryError::Other,
+            _ => error.into(),
+        })?);
+        if segment.long(SECRET).load(Ordering::Acquire) != self.secret {
+            return Err(SharedMemoryError::Other);
+        }
+        Ok((Writer::new(&segment, layout, ring)?, Doorbell::of(&segment)))
+    }
+}

@@ -1,0 +1,110 @@
+//! Two rings and two doorbells as a lane.
+
+use std::io::IoSlice;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::doorbell::Doorbell;
+use super::inbox::{Inbox, InboxOffer, SharedMemoryError};
+use super::ring::{Reader, Writer};
+use crate::transport::lane::{Lane, LaneError, Readiness, Transport};
+
+/// A lane to another rank of this host.
+#[derive(Debug)]
+pub(crate) struct SharedMemoryLane {
+    arriving: Reader,
+    leaving: Writer,
+    /// Of the peer.
+    doorbell: Doorbell,
+    /// Of the pair: a byte wakes who waits for sockets, its end says that the peer is gone.
+    socket: TcpStream,
+}
+
+impl SharedMemoryLane {
+    /// A lane from the ring `own_ring` of `inbox` and the ring `ring` of what the peer has offered.
+    pub fn new(
+        inbox: &Inbox,
+        own_ring: usize,
+        offer: &InboxOffer,
+        ring: usize,
+        socket: TcpStream,
+    ) -> Result<Self, SharedMemoryError> {
+        let (leaving, doorbell) = offer.open(ring)?;
+        let arriving = inbox.reader(own_ring)?;
+        Ok(Self {
+            arriving,
+            leaving,
+            doorbell,
+            socket,
+        })
+    }
+}
+
+impl Lane for SharedMemoryLane {
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, LaneError> {
+        let mut sent = 0;
+        for part in parts {
+            let taken = self.leaving.write(part)?;
+            sent += taken;
+            if taken < part.len() {
+                break;
+            }
+        }
+        if sent > 0 {
+            self.leaving.publish();
+            self.doorbell.ring(&self.socket);
+        }
+        Ok(sent)
+    }
+
+    fn fill(&mut self, _most: usize) -> Result<usize, LaneError> {
+        self.arriving.look()
+    }
+
+    fn peek(&self) -> &[u8] {
+        self.arriving.bytes()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.arriving.consume(count);
+        self.doorbell.ring(&self.socket);
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, LaneError> {
+        let count = self.arriving.look()?.min(into.len());
+        if count > 0 {
+            into[..count].copy_from_slice(&self.arriving.bytes()[..count]);
+            self.consume(count);
+        }
+        Ok(count)
+    }
+
+    fn check(&self) -> Result<(), LaneError> {
+        let mut byte = [0];
+        match recv(
+            &self.socket,
+            &mut byte,
+            RecvFlags::PEEK | RecvFlags::DONTWAIT,
+        ) {
+            // It may have left after its last message, which then is at hand.
+            Ok((0, _)) if !self.arriving.has_more_since() => Err(LaneError::Closed),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(error) => Err(std::io::Error::from(error).into()),
+        }
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Doorbell {
+            socket: self.socket.as_fd(),
+            arrived: self.arriving.has_more_since(),
+            freed: self.leaving.has_room_since(),
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Shm
+    }
+}

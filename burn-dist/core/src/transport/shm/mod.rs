@@ -1,0 +1,24 @@
+//! Memory that two processes of a host share.
+//!
+//! Each rank has an *inbox*, one file in `/dev/shm` with a ring of bytes for each rank of its host and a doorbell
+//! by which they wake it. The name of the file is told over the authenticated sockets of the pairs, and is gone
+//! as soon as all have opened it: a job that is killed leaves nothing behind.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `segment` | the file, its mapping, and the numbers in it that both sides read and write |
+//! | `ring` | bytes from one writer to one reader |
+//! | `doorbell` | waking a process that sleeps |
+//! | `inbox` | the file of a rank, made and opened |
+//! | `lane` | two rings and two doorbells as a lane |
+
+mod doorbell;
+mod inbox;
+mod lane;
+mod ring;
+mod segment;
+
+pub(crate) use doorbell::Doorbell;
+pub use inbox::SharedMemoryError;
+pub(crate) use inbox::{Inbox, InboxOffer};
+pub(crate) use lane::SharedMemoryLane;

@@ -1,0 +1,112 @@
+//! A file in `/dev/shm` and the numbers in it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, open, unlink};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Bytes of a page, of which rings and their numbers are multiples.
+pub(super) const PAGE: usize = 4096;
+
+/// Where the system keeps shared memory.
+const FOLDER: &str = "/dev/shm";
+
+/// The first bytes of a file, mapped: all but the content of rings.
+#[derive(Debug)]
+pub(super) struct Segment {
+    base: NonNull<u8>,
+    length: usize,
+    pub file: OwnedFd,
+}
+
+// SAFETY: what is in it is reached through atomic numbers only.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes a file of `size` bytes, all of which there is room for, and maps the first `mapped`.
+    pub fn create(name: &str, size: usize, mapped: usize) -> io::Result<Self> {
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = open(path(name), flags, Mode::RUSR | Mode::WUSR)?;
+        // Memory that is missing has to be an error here, and not a signal at first use.
+        let room = fallocate(&file, FallocateFlags::empty(), 0, size as u64);
+        room.map_err(io::Error::from)
+            .and_then(|()| Self::map(file, mapped))
+            .inspect_err(|_| remove(name))
+    }
+
+    /// Opens a file that another process of this user has made, of `size` bytes.
+    pub fn open(name: &str, size: usize, mapped: usize) -> io::Result<Self> {
+        // A name is no path.
+        if name.contains('/') {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = open(path(name), flags, Mode::empty())?;
+        if fstat(&file)?.st_size != size as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Self::map(file, mapped)
+    }
+
+    fn map(file: OwnedFd, length: usize) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of new addresses, chosen by the system.
+        let base = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                length,
+                access,
+                MapFlags::SHARED,
+                file.as_fd(),
+                0,
+            )?
+        };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, length, file })
+    }
+
+    /// The number of 64 bits at an offset.
+    pub fn long(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset + 8 <= self.length && offset.is_multiple_of(8));
+        // SAFETY: within the mapping and aligned; other processes use it as an atomic number as well.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// The number of 32 bits at an offset.
+    pub fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset + 4 <= self.length && offset.is_multiple_of(4));
+        // SAFETY: as in `long`.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map`; numbers of it are borrowed from the segment. An error would leave it mapped.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Removes the name of a file; what has opened it keeps it.
+pub(super) fn remove(name: &str) {
+    // Another may have been faster, which is as well.
+    let _ = unlink(path(name));
+}
+
+fn path(name: &str) -> String {
+    format!("{FOLDER}/{name}")
+}
+
+/// Bytes that are free for shared memory.
+pub(super) fn free() -> io::Result<u64> {
+    let folder = File::open(FOLDER)?;
+    let system = rustix::fs::fstatvfs(&folder)?;
+    Ok(system.f_bavail * system.f_frsize)
+}

@@ -1,0 +1,195 @@
+//! Which transport two ranks take, and its lanes.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::options::Options;
+use crate::collective::executor::Link;
+use crate::rendezvous::wire::{self, Until, WireError};
+use crate::rendezvous::{Host, Member, Roster};
+use crate::report::Report;
+use crate::transport::{
+    Doorbell, Inbox, InboxOffer, Lane, SharedMemoryError, SharedMemoryLane, TcpLane, Throttled,
+    Transport,
+};
+
+/// Time for two ranks of a host to agree on shared memory.
+const AGREEMENT: Duration = Duration::from_secs(60);
+
+/// Why two ranks have no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// Shared memory is wanted where there is none.
+    #[error(
+        "BURN_DIST_TRANSPORT is shm, but rank {rank} on {host} shares no memory with rank {own}: use auto"
+    )]
+    Apart {
+        /// The other rank.
+        rank: usize,
+        /// Its host.
+        host: String,
+        /// This one.
+        own: usize,
+    },
+    /// Shared memory is wanted and cannot be had.
+    #[error("BURN_DIST_TRANSPORT is shm, but {0}")]
+    SharedMemory(#[from] SharedMemoryError),
+    /// The other rank has gone.
+    #[error("rank {rank} has gone while connections were made: {reason}")]
+    Lost {
+        /// The rank.
+        rank: usize,
+        /// What was seen of it.
+        reason: String,
+    },
+    /// The system refuses something.
+    #[error("no connection to rank {rank}: {error}")]
+    Io {
+        /// The rank.
+        rank: usize,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// TCP connections of two members.
+pub(super) fn streams(options: &Options, one: &Member, other: &Member) -> usize {
+    if one.host.is(&other.host) {
+        1
+    } else {
+        options.streams
+    }
+}
+
+/// The lanes to each rank, and the doorbell of this one, by which those of shared memory wake it.
+pub(super) fn connect(
+    rank: usize,
+    roster: &Roster,
+    streams: Vec<Vec<TcpStream>>,
+    options: &Options,
+    report: &Report,
+) -> Result<(Vec<Link>, Option<Doorbell>), ConnectionError> {
+    let own = &roster.members[rank].host;
+    let near: Vec<usize> = match options.transport {
+        Some(Transport::Tcp) => Vec::new(),
+        _ => neighbours(rank, roster, own),
+    };
+    if options.transport == Some(Transport::Shm) {
+        let apart = roster
+            .members
+            .iter()
+            .find(|m| m.rank != rank && !near.contains(&m.rank));
+        if let Some(apart) = apart {
+            return Err(ConnectionError::Apart {
+                rank: apart.rank,
+                host: apart.host.name.clone(),
+                own: rank,
+            });
+        }
+    }
+    let mut inbox = None;
+    if !near.is_empty() {
+        match Inbox::create(near.len()) {
+            Ok(made) => inbox = Some(made),
+            Err(error) if options.transport.is_some() => return Err(error.into()),
+            Err(error) => report.warn(&format!("no shared memory, TCP instead: {error}")),
+        }
+    }
+    let mut agreed = agree(
+        rank,
+        roster,
+        &near,
+        &streams,
+        inbox.as_ref(),
+        options,
+        report,
+    )?;
+    if let Some(inbox) = &inbox {
+        // All have opened it that are going to.
+        inbox.close_door();
+    }
+    let mut links = Vec::with_capacity(streams.len());
+    for (peer, streams) in streams.into_iter().enumerate() {
+        let mut lanes: Vec<Box<dyn Lane>> = Vec::new();
+        if let Some(lane) = agreed.remove(&peer) {
+            lanes.push(throttled(lane, options));
+        } else {
+            for stream in streams {
+                let lane = TcpLane::new(stream, options.operation_timeout);
+                let lane = lane.map_err(|error| ConnectionError::Io { rank: peer, error })?;
+                lanes.push(throttled(lane, options));
+            }
+        }
+        links.push(lanes);
+    }
+    Ok((links, inbox.as_ref().map(Inbox::doorbell)))
+}
+
+fn throttled<L: Lane + 'static>(lane: L, options: &Options) -> Box<dyn Lane> {
+    match options.throttle {
+        Some(throttle) => Box::new(Throttled::new(lane, throttle)),
+        None => Box::new(lane),
+    }
+}
+
+/// The other ranks that see the memory that `rank` sees.
+fn neighbours(rank: usize, roster: &Roster, host: &Host) -> Vec<usize> {
+    let members = roster.members.iter().filter(|member| member.rank != rank);
+    let near = members.filter(|member| member.host.shares_memory(host));
+    near.map(|member| member.rank).collect()
+}
+
+type Agreed = std::collections::BTreeMap<usize, SharedMemoryLane>;
+
+/// The lanes of shared memory that both sides have got.
+fn agree(
+    rank: usize,
+    roster: &Roster,
+    near: &[usize],
+    streams: &[Vec<TcpStream>],
+    inbox: Option<&Inbox>,
+    options: &Options,
+    report: &Report,
+) -> Result<Agreed, ConnectionError> {
+    let deadline = Instant::now() + AGREEMENT;
+    let until = |peer: usize| Until {
+        stream: &streams[peer][0],
+        deadline,
+    };
+    let lost = |rank: usize| {
+        move |error: WireError| ConnectionError::Lost {
+            rank,
+            reason: error.to_string(),
+        }
+    };
+    let io = |rank: usize| move |error| ConnectionError::Io { rank, error };
+    for &peer in near {
+        let offer = inbox.map(Inbox::offer);
+        wire::send(&mut until(peer), &offer).map_err(lost(peer))?;
+    }
+    let mut opened = Agreed::new();
+    for (own_ring, &peer) in near.iter().enumerate() {
+        let offer: Option<InboxOffer> = wire::receive(&mut until(peer)).map_err(lost(peer))?;
+        // Where this rank is among the neighbours of the other.
+        let others = neighbours(peer, roster, &roster.members[peer].host);
+        let ring = others.iter().position(|other| *other == rank);
+        if let (Some(inbox), Some(offer), Some(ring)) = (inbox, offer, ring) {
+            let stream = streams[peer][0].try_clone().map_err(io(peer))?;
+            match SharedMemoryLane::new(inbox, own_ring, &offer, ring, stream) {
+                Ok(lane) => drop(opened.insert(peer, lane)),
+                Err(error) if options.transport.is_some() => return Err(error.into()),
+                Err(error) => report.warn(&format!("TCP to rank {peer} of this host: {error}")),
+            }
+        }
+        wire::send(&mut until(peer), &opened.contains_key(&peer)).map_err(lost(peer))?;
+    }
+    for &peer in near {
+        if !wire::receive::<bool>(&mut until(peer)).map_err(lost(peer))? {
+            opened.remove(&peer);
+        }
+        let stream = &streams[peer][0];
+        stream.set_read_timeout(None).map_err(io(peer))?;
+        stream.set_write_timeout(None).map_err(io(peer))?;
+    }
+    Ok(opened)
+}
