@@ -7,9 +7,11 @@
 //! - [`transport`]: bytes between two ranks over TCP or shared memory;
 //! - [`collective`]: all-reduce, broadcast, all-gather and barrier on a transport;
 //!
-//! and beside them [`supervision`]: nothing hangs, what has failed is named on all ranks.
+//! and beside them [`supervision`]: nothing hangs, what has failed is named on all ranks; and [`host`]: what this
+//! host and its container offer, and what to do where it is too little.
 
 pub mod collective;
+pub mod host;
 pub mod rendezvous;
 pub mod report;
 pub mod supervision;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 /// Where notes and warnings go; standard error, unless told otherwise.
 #[derive(Clone)]
-pub struct Report(Arc<dyn Fn(Level, &str) + Send + Sync>);
+pub struct Report(Arc<Write>);
+
+type Write = dyn Fn(Level, &str) + Send + Sync;
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -92,11 +92,13 @@ pub(crate) struct Header {
     pub call: Call,
     /// How it goes about it.
     pub algorithm: Algorithm,
+    /// The elements do not follow, but the place where they are lent.
+    pub lent: bool,
     /// The ranks among which it is called.
     pub group: u32,
     /// Calls of the group before it.
     pub sequence: u64,
-    /// Bytes of elements that follow, before those that fill up a multiple of 8.
+    /// Bytes of elements, without those that fill up a multiple of 8.
     pub bytes: u32,
 }
 
@@ -122,6 +124,7 @@ impl Header {
         bytes[4..6].copy_from_slice(&reduction.to_le_bytes());
         bytes[6..8].copy_from_slice(&self.call.root.unwrap_or(NONE).to_le_bytes());
         bytes[8] = index_of(&Algorithm::ALL, &self.algorithm);
+        bytes[9] = self.lent.into();
         bytes[12..16].copy_from_slice(&self.group.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.call.count.to_le_bytes());
@@ -134,7 +137,7 @@ impl Header {
         let two = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let four = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
         let eight = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).ok();
-        let filled = [9..12, 36..40].into_iter().flatten();
+        let filled = [10..12, 36..40].into_iter().flatten();
         if two(0) != MAGIC || filled.map(|at| bytes[at]).any(|byte| byte != 0) {
             return None;
         }
@@ -151,6 +154,11 @@ impl Header {
                 count: eight(24)?,
             },
             algorithm: *Algorithm::ALL.get(usize::from(bytes[8]))?,
+            lent: match bytes[9] {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
             group: four(12)?,
             sequence: eight(16)?,
             bytes: four(32)?,
@@ -179,8 +187,9 @@ mod tests {
             proptest::option::of(0..NONE),
         );
         let algorithm = proptest::sample::select(Algorithm::ALL.to_vec());
-        let numbers = (any::<u32>(), any::<u64>(), any::<u32>());
-        (call, algorithm, numbers).prop_map(|(call, algorithm, (group, sequence, bytes))| {
+        let numbers = (any::<bool>(), any::<u32>(), any::<u64>(), any::<u32>());
+        (call, algorithm, numbers).prop_map(|(call, algorithm, numbers)| {
+            let (lent, group, sequence, bytes) = numbers;
             let (operation, reduction, element, count, root) = call;
             let call = Call {
                 operation,
@@ -192,6 +201,7 @@ mod tests {
             Header {
                 call,
                 algorithm,
+                lent,
                 group,
                 sequence,
                 bytes,

@@ -78,6 +78,15 @@ pub trait Element: Pod + Default + PartialEq + Send + Sync + sealed::Sealed {
     /// What it is reduced in.
     type Accumulator: Accumulator + Element;
 
+    /// Whether it is reduced in its own type, so that converting it costs nothing.
+    const IS_OWN_ACCUMULATOR: bool;
+
+    /// It as an accumulator.
+    fn wide(self) -> Self::Accumulator;
+
+    /// An accumulator rounded to it.
+    fn rounded(accumulator: Self::Accumulator) -> Self;
+
     /// `elements`, each as an accumulator; as many as `accumulators`.
     fn widen(elements: &[Self], accumulators: &mut [Self::Accumulator]);
 
@@ -179,6 +188,17 @@ macro_rules! own {
         impl Element for $element {
             const TYPE: ElementType = ElementType::$name;
             type Accumulator = Self;
+            const IS_OWN_ACCUMULATOR: bool = true;
+
+            #[inline(always)]
+            fn wide(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn rounded(accumulator: Self) -> Self {
+                accumulator
+            }
 
             #[inline(always)]
             fn widen(elements: &[Self], accumulators: &mut [Self]) {
@@ -212,6 +232,15 @@ macro_rules! half {
         impl Element for $element {
             const TYPE: ElementType = ElementType::$name;
             type Accumulator = f32;
+            const IS_OWN_ACCUMULATOR: bool = false;
+
+            fn wide(self) -> f32 {
+                self.to_f32()
+            }
+
+            fn rounded(accumulator: f32) -> Self {
+                Self::from_f32(accumulator)
+            }
 
             fn widen(elements: &[Self], accumulators: &mut [f32]) {
                 elements.convert_to_f32_slice(accumulators);

@@ -19,6 +19,11 @@ const PIECE: usize = 16 << 10;
 /// Up to this many bytes a message is taken from the lane whole, instead of header and content one after the other.
 const SMALL: usize = 4 << 10;
 
+/// Messages from this size on are lent, where the peer can read them in place: below, a copy is as fast.
+pub(crate) const LENT: usize = 16 << 10;
+/// Bytes that say where something is that is lent.
+const PLACE: usize = 8;
+
 /// The connections of a rank to another.
 pub(crate) type Link = Vec<Box<dyn Lane>>;
 
@@ -91,13 +96,17 @@ struct Leaving {
     next: usize,
     /// Bytes of the next that have left.
     sent: usize,
+    /// Where the next is lent, if it is and has been begun.
+    loan: Option<u64>,
 }
 
 /// How far a step is.
 #[derive(Default)]
 struct Progress {
-    /// Messages whose headers were read, and then those whose filling was skipped.
+    /// Messages whose headers were read, and then those that were given back or whose filling was skipped.
     passed: usize,
+    /// Of each whose header was read: where it is lent, if it is.
+    loans: Vec<Option<u64>>,
     /// Bytes that are done.
     bytes: usize,
 }
@@ -168,6 +177,7 @@ fn leaving(plan: &Plan, links: &[Link]) -> Vec<Leaving> {
                 messages: vec![index],
                 next: 0,
                 sent: 0,
+                loan: None,
             }),
         }
     }
@@ -182,7 +192,9 @@ fn filling(bytes: usize) -> usize {
 impl Execution<'_, '_> {
     fn is_over(&self) -> bool {
         let all_sent = self.leaving.iter().all(|l| l.next == l.messages.len());
-        all_sent && self.done == self.work.plan.steps.len()
+        let all_done = all_sent && self.done == self.work.plan.steps.len();
+        let lane = |leaving: &Leaving| self.links[leaving.peer][leaving.lane].is_paid_back();
+        all_done && self.leaving.iter().all(lane)
     }
 
     /// Sends what may go; whether anything has.
@@ -191,30 +203,36 @@ impl Execution<'_, '_> {
         for index in 0..self.leaving.len() {
             while let Some((message, sent)) = self.next_to_send(index) {
                 let payload = self.work.bytes(message.from);
-                let (bytes, filling) = (payload.len(), filling(payload.len()));
+                let Leaving { peer, lane, .. } = self.leaving[index];
+                let lane = &mut self.links[peer][lane];
+                let leaving = &mut self.leaving[index];
+                if sent == 0 && leaving.loan.is_none() && payload.len() >= LENT {
+                    leaving.loan = lane.lend(payload);
+                }
                 let header = Header {
-                    bytes: bytes as u32,
+                    bytes: payload.len() as u32,
+                    lent: leaving.loan.is_some(),
                     ..self.work.header
                 }
                 .encode();
-                let parts = [&header, payload, &[0; 8][..filling]];
+                let place = leaving.loan.map(u64::to_le_bytes);
+                let content = place.as_ref().map_or(payload, |place| place.as_slice());
+                let parts = [&header, content, &[0; 8][..filling(content.len())]];
+                let total: usize = parts.iter().map(|part| part.len()).sum();
                 let mut skip = sent;
                 let parts = parts.map(|part| {
                     let skipped = skip.min(part.len());
                     skip -= skipped;
                     IoSlice::new(&part[skipped..])
                 });
-                let Leaving { peer, lane, .. } = self.leaving[index];
-                let taken = self.links[peer][lane].send(&parts);
+                let taken = lane.send(&parts);
                 let taken = taken.map_err(|error| Interruption::Link { peer, error })?;
-                let total = Header::SIZE + bytes + filling;
-                let leaving = &mut self.leaving[index];
                 leaving.sent += taken;
                 moved |= taken > 0;
                 if leaving.sent < total {
                     break;
                 }
-                leaving.sent = 0;
+                (leaving.sent, leaving.loan) = (0, None);
                 leaving.next += 1;
             }
         }
@@ -258,40 +276,63 @@ impl Execution<'_, '_> {
         self.links[peer][lane].as_mut()
     }
 
-    /// Reads the header of the next message of `peer`; whether it was there.
+    /// Reads the header of the next message of `peer`, and where it is lent, if it is; whether it was there.
     fn read_header(&mut self, peer: usize, payload: usize) -> Result<bool, Interruption> {
         // Of a large message no more than that, so that its content goes to its place at once.
         let most = match payload {
             small if small <= SMALL => Header::SIZE + small + filling(small),
             _ => Header::SIZE,
         };
+        let size = self.work.element.size() as u64;
+        let expected = Header {
+            bytes: payload as u32,
+            ..self.work.header
+        };
         let link = |error| Interruption::Link { peer, error };
         let lane = self.arriving(peer);
         if lane.fill(most).map_err(link)? < Header::SIZE {
             return Ok(false);
         }
-        let bytes = lane.peek().first_chunk();
-        let header = bytes.and_then(Header::decode);
-        lane.consume(Header::SIZE);
-        let expected = Header {
-            bytes: payload as u32,
-            ..self.work.header
+        let header = lane.peek().first_chunk().and_then(Header::decode);
+        let Some(header) = header else {
+            return Err(Interruption::Garbage { peer });
         };
-        match header {
-            Some(header) if header == expected => Ok(true),
-            Some(header) => Err(Interruption::Mismatch {
+        let lent = header.lent;
+        if (Header {
+            lent: false,
+            ..header
+        }) != expected
+        {
+            return Err(Interruption::Mismatch {
                 peer,
                 theirs: Box::new(header),
-            }),
-            None => Err(Interruption::Garbage { peer }),
+            });
         }
+        let mut loan = None;
+        if lent {
+            if lane.fill(Header::SIZE + PLACE).map_err(link)? < Header::SIZE + PLACE {
+                return Ok(false);
+            }
+            let place = lane.peek()[Header::SIZE..].first_chunk();
+            loan = place.map(|place| u64::from_le_bytes(*place));
+            if loan.is_some_and(|place| !place.is_multiple_of(size)) {
+                return Err(Interruption::Garbage { peer });
+            }
+            lane.consume(PLACE);
+        }
+        lane.consume(Header::SIZE);
+        self.step.loans.push(loan);
+        self.step.passed += 1;
+        Ok(true)
     }
 
-    /// Skips what fills up a message; whether it was there.
-    fn skip_filling(&mut self, peer: usize, payload: usize) -> Result<bool, Interruption> {
+    /// Gives back what was borrowed of a message, or skips what fills it up; whether that was there.
+    fn finish(&mut self, peer: usize, payload: usize, lent: bool) -> Result<bool, Interruption> {
         let filling = filling(payload);
         let lane = self.arriving(peer);
-        if filling > 0 {
+        if lent {
+            lane.give_back();
+        } else if filling > 0 {
             let at_hand = lane.fill(filling);
             if at_hand.map_err(|error| Interruption::Link { peer, error })? < filling {
                 return Ok(false);
@@ -299,6 +340,7 @@ impl Execution<'_, '_> {
             lane.consume(filling);
         }
         self.arrived[peer] += 1;
+        self.step.passed += 1;
         Ok(true)
     }
 
@@ -310,18 +352,25 @@ impl Execution<'_, '_> {
             if !self.read_header(peer, payload)? {
                 return Ok((false, false));
             }
-            self.step.passed = 1;
             moved = true;
         }
+        let loan = self.step.loans[0];
         let start = to.start * self.work.element.size();
+        let lane = self.arrived[peer] % self.links[peer].len();
+        let lane = &mut self.links[peer][lane];
+        let memory = match to.area {
+            Area::Buffer => &mut *self.work.buffer,
+            Area::Scratch => &mut *self.work.scratch,
+        };
         while self.step.bytes < payload {
-            let lane = self.arrived[peer] % self.links[peer].len();
-            let memory = match to.area {
-                Area::Buffer => &mut *self.work.buffer,
-                Area::Scratch => &mut *self.work.scratch,
-            };
             let into = &mut memory[start + self.step.bytes..start + payload];
-            let received = self.links[peer][lane].receive(into);
+            let received = match loan {
+                Some(place) => lane.borrow(place, payload).map(|bytes| {
+                    into.copy_from_slice(bytes);
+                    payload
+                }),
+                None => lane.receive(into),
+            };
             let count = received.map_err(|error| Interruption::Link { peer, error })?;
             if count == 0 {
                 return Ok((moved, false));
@@ -329,7 +378,7 @@ impl Execution<'_, '_> {
             self.step.bytes += count;
             moved = true;
         }
-        let complete = self.skip_filling(peer, payload)?;
+        let complete = self.finish(peer, payload, loan.is_some())?;
         Ok((moved || complete, complete))
     }
 
@@ -353,86 +402,99 @@ impl Execution<'_, '_> {
             if !self.read_header(peer, payload)? {
                 return Ok((moved, false));
             }
-            self.step.passed += 1;
             moved = true;
         }
         while self.step.bytes < payload {
             let rest = payload - self.step.bytes;
             let mut ready = rest.min(WINDOW);
-            for peer in peers() {
-                let at_hand = self.arriving(peer).fill(rest.min(WINDOW));
-                let at_hand = at_hand.map_err(|error| Interruption::Link { peer, error })?;
-                ready = ready.min(at_hand / size * size);
+            for (index, peer) in peers().enumerate() {
+                if self.step.loans[index].is_none() {
+                    let at_hand = self.arriving(peer).fill(rest.min(WINDOW));
+                    let at_hand = at_hand.map_err(|error| Interruption::Link { peer, error })?;
+                    ready = ready.min(at_hand / size * size);
+                }
             }
             // A piece, or what remains.
             if ready < rest.min(PIECE) {
                 return Ok((moved, false));
             }
-            self.reduce_piece(sources, to, last, ready);
-            for peer in peers() {
-                self.arriving(peer).consume(ready);
+            self.reduce_piece(sources, to, last, ready)?;
+            for (index, peer) in peers().enumerate() {
+                if self.step.loans[index].is_none() {
+                    self.arriving(peer).consume(ready);
+                }
             }
             self.step.bytes += ready;
             moved = true;
         }
-        for peer in peers().skip(self.step.passed - peers().count()) {
-            if !self.skip_filling(peer, payload)? {
+        let count = peers().count();
+        for (index, peer) in peers().enumerate().skip(self.step.passed - count) {
+            if !self.finish(peer, payload, self.step.loans[index].is_some())? {
                 return Ok((moved, false));
             }
-            self.step.passed += 1;
             moved = true;
         }
         Ok((moved, true))
     }
 
     /// Reduces `count` bytes more, which are at hand.
-    fn reduce_piece(&mut self, sources: &[Source], to: Span, last: bool, count: usize) {
+    fn reduce_piece(
+        &mut self,
+        sources: &[Source],
+        to: Span,
+        last: bool,
+        count: usize,
+    ) -> Result<(), Interruption> {
         let size = self.work.element.size();
-        let at = |span: Span| {
-            let start = span.start * size + self.step.bytes;
-            start..start + count
-        };
-        let operands: Vec<Operand<'_, u8>> = sources
-            .iter()
-            .map(|source| match source {
-                Source::Peer(peer) => {
-                    let lane = self.arrived[*peer] % self.links[*peer].len();
-                    Operand::Array(&self.links[*peer][lane].peek()[..count])
-                }
+        let done = self.step.bytes;
+        let at = |span: Span| span.start * size + done..span.start * size + done + count;
+        let mut loans = self.step.loans.iter();
+        let mut operands: Vec<Operand<'_, u8>> = Vec::with_capacity(sources.len());
+        for source in sources {
+            operands.push(match source {
                 Source::Own(span) if *span == to => Operand::Output,
                 Source::Own(span) => Operand::Array(&self.work.scratch[at(*span)]),
-            })
-            .collect();
+                Source::Peer(peer) => {
+                    let lane = self.arrived[*peer] % self.links[*peer].len();
+                    let lane = &self.links[*peer][lane];
+                    let bytes = match loans.next().copied().flatten() {
+                        Some(place) => lane.borrow(place + done as u64, count),
+                        None => Ok(&lane.peek()[..count]),
+                    };
+                    let bytes = bytes.map_err(|error| Interruption::Link { peer: *peer, error });
+                    Operand::Array(bytes?)
+                }
+            });
+        }
         let output = &mut self.work.buffer[at(to)];
         let ranks = last.then_some(self.work.ranks);
         // A plan with a reduction belongs to a call with one.
         let reduction = self.work.header.call.reduction.unwrap_or(Reduction::Sum);
         combine_bytes(reduction, self.work.element, &operands, output, ranks);
+        Ok(())
     }
 
     /// What could let the operation go on.
     fn interests(&self) -> Vec<(usize, usize, Interest)> {
         let mut interests: Vec<(usize, usize, Interest)> = Vec::new();
-        let mut add = |peer: usize, lane: usize, arrival: bool| {
+        let mut add = |peer: usize, lane: usize, of: fn(&mut Interest) -> &mut bool| {
             let known = interests.iter().position(|i| (i.0, i.1) == (peer, lane));
             let index = known.unwrap_or_else(|| {
                 interests.push((peer, lane, Interest::default()));
                 interests.len() - 1
             });
-            let interest = &mut interests[index].2;
-            if arrival {
-                interest.arrival = true
-            } else {
-                interest.room = true
-            }
+            *of(&mut interests[index].2) = true;
         };
         for (index, leaving) in self.leaving.iter().enumerate() {
             if self.next_to_send(index).is_some() {
-                add(leaving.peer, leaving.lane, false);
+                add(leaving.peer, leaving.lane, |interest| &mut interest.room);
+            } else if !self.links[leaving.peer][leaving.lane].is_paid_back() {
+                add(leaving.peer, leaving.lane, |interest| &mut interest.loans);
             }
         }
         let mut arrives = |peer: usize| {
-            add(peer, self.arrived[peer] % self.links[peer].len(), true);
+            let lane = self.arrived[peer] % self.links[peer].len();
+            add(peer, lane, |interest| &mut interest.arrival);
         };
         match self.work.plan.steps.get(self.done) {
             Some(Step::Receive { peer, .. }) => arrives(*peer),

@@ -6,6 +6,9 @@
 //! | `launcher` | what each launcher leaves in them |
 //! | `host_list` | Slurm's lists of hosts |
 //! | `identity` | who this process is, from all of them |
+//! | `interface` | the network interfaces of this host |
+//! | `interface_filter` | which of them `BURN_DIST_IFNAME` means, and the best of them |
+//! | `subnet` | a range of addresses: `10.1.0.0/16` |
 //! | `token` | what the processes of a job know, and strangers do not |
 //! | `wire` | messages, bounded in length and time |
 //! | `handshake` | two processes of a job recognise each other |
@@ -22,11 +25,14 @@ mod environment;
 mod handshake;
 mod host_list;
 mod identity;
+mod interface;
+mod interface_filter;
 mod joining;
 mod launcher;
 mod meeting;
 mod member;
 mod mesh;
+mod subnet;
 mod token;
 pub(crate) mod wire;
 
@@ -39,6 +45,8 @@ use std::time::Duration;
 pub use environment::Environment;
 pub use handshake::HandshakeError;
 pub use identity::{Identity, IdentityError, MeetingPoint};
+pub use interface::{Interface, interfaces};
+pub use interface_filter::{InterfaceError, InterfaceFilter};
 pub use launcher::Launcher;
 pub(crate) use member::Roster;
 pub use member::{Host, Member, Terms, build_of_process};
@@ -146,6 +154,9 @@ pub enum RendezvousError {
         /// The time that was given.
         seconds: f64,
     },
+    /// The interface that is wanted is not there.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
     /// The system refuses something.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -158,10 +169,8 @@ pub(crate) struct Rendezvous<'a> {
     pub token: &'a Token,
     pub terms: Terms,
     pub timeout: Duration,
-    /// The local address to connect from, for an address of rank 0.
-    pub source: &'a dyn Fn(&IpAddr) -> Result<Option<IpAddr>, RendezvousError>,
-    /// Addresses of this host that others may reach: rank 0 writes them to a file.
-    pub addresses: Vec<IpAddr>,
+    /// The interface to connect from; that of the route to rank 0, if `None`.
+    pub interface: Option<&'a InterfaceFilter>,
     /// Ports to wait at for other ranks; any, if there are none.
     pub ports: Vec<u16>,
     /// Connections between two members.
@@ -197,7 +206,7 @@ impl Rendezvous<'_> {
         let (roster, control, listener, first, from) = if self.identity.rank == 0 {
             let meeting = meeting::open(self.point)?;
             if let MeetingPoint::File(path) = self.point {
-                meeting::publish(path, &meeting, &self.addresses)?;
+                meeting::publish(path, &meeting, &self.addresses()?)?;
             }
             // Where rank 0 is reached for the first time it is reached again.
             let address = meeting.local_addr()?.ip();
@@ -211,13 +220,9 @@ impl Rendezvous<'_> {
             let (roster, control) = gathered?;
             (roster, control, listener, None, None)
         } else {
-            let stream = joining::reach(
-                self.point,
-                self.token,
-                self.source,
-                self.timeout,
-                self.report,
-            )?;
+            let source = |address: &IpAddr| self.source(address);
+            let stream =
+                joining::reach(self.point, self.token, &source, self.timeout, self.report)?;
             let (local, remote) = (stream.local_addr()?.ip(), stream.peer_addr()?.ip());
             let listener = self.listen(local)?;
             let roster = joining::join(&stream, &own(&listener, local)?, self.timeout)?;
@@ -227,9 +232,23 @@ impl Rendezvous<'_> {
                 control,
                 listener,
                 Some(remote),
-                (self.source)(&remote)?,
+                self.source(&remote)?,
             )
         };
+        let own = &roster.members[self.identity.rank];
+        if roster
+            .members
+            .iter()
+            .any(|member| !member.host.is(&own.host))
+        {
+            let all = interfaces().unwrap_or_default();
+            let chosen = all
+                .iter()
+                .find(|interface| interface.address == own.address);
+            let named = chosen.map_or(own.address.to_string(), ToString::to_string);
+            self.report
+                .note(&format!("others reach it at {named}, port {}", own.port));
+        }
         let mesh = Mesh {
             roster: &roster,
             rank: self.identity.rank,
@@ -250,6 +269,36 @@ impl Rendezvous<'_> {
             control,
             links,
         })
+    }
+
+    /// The address to connect from to `address`, if an interface is wanted.
+    fn source(&self, address: &IpAddr) -> Result<Option<IpAddr>, RendezvousError> {
+        let Some(filter) = self.interface else {
+            return Ok(None);
+        };
+        Ok(Some(filter.choose(&interfaces()?, Some(address))?.address))
+    }
+
+    /// Addresses at which other hosts may reach this one, the best first, and loopback for this host at last.
+    fn addresses(&self) -> Result<Vec<IpAddr>, RendezvousError> {
+        let all = interfaces()?;
+        let best = self
+            .interface
+            .cloned()
+            .unwrap_or_default()
+            .choose(&all, None);
+        let best = match best {
+            Ok(best) => Some(best.address),
+            Err(error) if self.interface.is_some() => return Err(error.into()),
+            Err(_) => None,
+        };
+        let usable = all
+            .iter()
+            .filter(|one| one.is_up && !one.is_ipv6_link_local());
+        let mut addresses: Vec<IpAddr> = usable.map(|one| one.address).collect();
+        addresses.sort_by_key(|address| (Some(*address) != best, address.is_loopback()));
+        addresses.dedup();
+        Ok(addresses)
     }
 
     /// Listens for other ranks on `address`.

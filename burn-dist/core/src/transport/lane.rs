@@ -40,6 +40,31 @@ pub trait Lane: Send {
     /// If the peer is gone and all that it has sent is received.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, LaneError>;
 
+    /// Lends `bytes` to the peer, which reads them where they are: the place that it has to be told. `None` if it cannot,
+    /// and they have to be sent.
+    fn lend(&mut self, bytes: &[u8]) -> Option<u64> {
+        let _ = bytes;
+        None
+    }
+
+    /// Whether the peer has given back all that was lent to it.
+    fn is_paid_back(&self) -> bool {
+        true
+    }
+
+    /// `count` bytes that the peer has lent.
+    ///
+    /// # Errors
+    ///
+    /// If it has no such bytes to lend.
+    fn borrow(&self, place: u64, count: usize) -> Result<&[u8], LaneError> {
+        let _ = (place, count);
+        Err(LaneError::Broken("that it lends, which it cannot"))
+    }
+
+    /// Gives back what was borrowed.
+    fn give_back(&mut self) {}
+
     /// Looks whether the peer still lives, where that shows nowhere else: asked while nothing moves.
     ///
     /// # Errors
@@ -70,6 +95,8 @@ pub enum Readiness<'a> {
         arrived: bool,
         /// Space has become free since the last look.
         freed: bool,
+        /// All loans are back.
+        paid_back: bool,
     },
     /// Until a time, or as another lane.
     Until(Instant, Box<Readiness<'a>>),

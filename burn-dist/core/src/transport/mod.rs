@@ -19,10 +19,12 @@
 //!    ([`Lane::peek`]) without a copy: a ring of shared memory, a receive buffer, staging slots of a network card.
 //!    What it copies to its place ([`Lane::receive`]) a transport may write there by itself.
 //! 3. A [`Readiness`]: a file descriptor that becomes readable or writable when a lane may go on.
-//! 4. Registration of memory, if a card is to read or write it: [`Buffer`](crate::Buffer)s are page-aligned, never
-//!    move, and say so to the engine when they are made and before they are freed; the only other memory that
-//!    lanes see is the scratch of the engine, which is one `Buffer` as well. A message is sent from either until the other
-//!    side has it: the plans see to it that nothing is written there before.
+//! 4. If the other side can read or write memory by itself, loans: [`Lane::lend`] and what belongs to it. A message is
+//!    lent where the transport knows its memory, and the operation is over when all loans are back; so what is lent
+//!    does not change meanwhile. The plans see to it that it does not change within the operation either.
+//! 5. Registration, for that: [`Buffer`](crate::Buffer)s are page-aligned and never move. A transport that has
+//!    memory of its own, as shared memory has, gives it to [`World::alloc`](crate::World::alloc); one that registers
+//!    memory does so there, and undoes it when a buffer is dropped.
 //!
 //! Knows no collective and no rendezvous.
 
@@ -35,7 +37,7 @@ mod waiting;
 
 pub use lane::{Lane, LaneError, Readiness, Transport, WINDOW};
 pub use shm::SharedMemoryError;
-pub(crate) use shm::{Doorbell, Inbox, InboxOffer, SharedMemoryLane};
+pub(crate) use shm::{Doorbell, Heap, Inbox, InboxOffer, Range, SharedMemoryLane};
 pub use tcp::TcpLane;
 pub use throttle::{Throttle, Throttled};
 pub use waiting::Poll;

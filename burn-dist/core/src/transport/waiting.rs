@@ -57,6 +57,8 @@ const LOOKS: u32 = 64;
 pub(crate) struct Interest {
     pub arrival: bool,
     pub room: bool,
+    /// The return of what was lent.
+    pub loans: bool,
 }
 
 /// Waits, from the first fruitless look of an operation to the next fruitful one.
@@ -151,8 +153,8 @@ fn sleep<'a>(
         while let Readiness::Until(_, inner) = readiness {
             readiness = *inner;
         }
-        matches!(readiness, Readiness::Doorbell { arrived, freed, .. }
-            if (interest.arrival && arrived) || (interest.room && freed))
+        matches!(readiness, Readiness::Doorbell { arrived, freed, paid_back, .. }
+            if (interest.arrival && arrived) || (interest.room && freed) || (interest.loans && paid_back))
     };
     if !bells.iter().any(may_go_on) {
         if on_sockets {
@@ -166,9 +168,8 @@ fn sleep<'a>(
             for index in readable.into_iter().filter(|index| *index >= own) {
                 let mut bytes = [0; 64];
                 // What is read is that somebody has rung; an end is noticed elsewhere, and waited for no longer.
-                match rustix::io::read(descriptors[index].0, &mut bytes) {
-                    Ok(0) => std::thread::sleep(Duration::from_millis(1)),
-                    _ => {}
+                if let Ok(0) = rustix::io::read(descriptors[index].0, &mut bytes) {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             }
         } else {

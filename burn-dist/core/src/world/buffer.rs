@@ -4,20 +4,33 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::collective::Element;
+use crate::transport::{Heap, Range};
 
 /// Elements in memory of their own: page-aligned, zero at first, never moved.
 ///
-/// [`World::alloc`](crate::World::alloc) makes one. An operation that is started takes it and gives it back when it is
-/// waited for, so that nobody can touch what is under way.
+/// [`World::alloc`](crate::World::alloc) makes one, in memory that the other ranks of the host read in place where
+/// that can be. An operation that is started takes it and gives it back when it is waited for, so that nobody can
+/// touch what is under way.
 #[derive(Debug)]
 pub struct Buffer<T> {
     base: NonNull<T>,
     count: usize,
+    memory: Memory,
     element: PhantomData<T>,
+}
+
+/// Whose memory it is.
+#[derive(Debug)]
+enum Memory {
+    /// None at all, or a mapping of this buffer.
+    Own,
+    /// Of the heap that other ranks read.
+    Heap(Arc<Heap>, Range),
 }
 
 // SAFETY: it owns its memory, as a `Vec` does.
@@ -26,9 +39,9 @@ unsafe impl<T: Send> Send for Buffer<T> {}
 unsafe impl<T: Sync> Sync for Buffer<T> {}
 
 impl<T: Element> Buffer<T> {
+    /// Memory of this process alone.
     pub(crate) fn new(count: usize) -> io::Result<Self> {
-        let bytes = count.checked_mul(size_of::<T>());
-        let bytes = bytes.ok_or(io::ErrorKind::OutOfMemory)?;
+        let bytes = bytes::<T>(count)?;
         let base = if bytes == 0 {
             NonNull::dangling()
         } else {
@@ -43,9 +56,26 @@ impl<T: Element> Buffer<T> {
         Ok(Self {
             base,
             count,
+            memory: Memory::Own,
             element: PhantomData,
         })
     }
+
+    /// Memory of `heap`.
+    pub(crate) fn of(heap: &Arc<Heap>, count: usize) -> io::Result<Self> {
+        let range = heap.reserve(bytes::<T>(count)?)?;
+        Ok(Self {
+            base: heap.pointer(range).cast(),
+            count,
+            memory: Memory::Heap(heap.clone(), range),
+            element: PhantomData,
+        })
+    }
+}
+
+fn bytes<T>(count: usize) -> io::Result<usize> {
+    let bytes = count.checked_mul(size_of::<T>());
+    bytes.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 impl<T> Deref for Buffer<T> {
@@ -68,9 +98,13 @@ impl<T> DerefMut for Buffer<T> {
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         let bytes = self.count * size_of::<T>();
-        if bytes > 0 {
-            // SAFETY: mapped in `new`, and borrowed by nobody any more. An error would leave it mapped.
-            let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
+        match &self.memory {
+            Memory::Heap(heap, range) => heap.release(*range),
+            Memory::Own if bytes > 0 => {
+                // SAFETY: mapped in `new`, and borrowed by nobody any more. An error would leave it mapped.
+                let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
+            }
+            Memory::Own => {}
         }
     }
 }

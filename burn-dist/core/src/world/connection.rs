@@ -9,8 +9,7 @@ use crate::rendezvous::wire::{self, Until, WireError};
 use crate::rendezvous::{Host, Member, Roster};
 use crate::report::Report;
 use crate::transport::{
-    Doorbell, Inbox, InboxOffer, Lane, SharedMemoryError, SharedMemoryLane, TcpLane, Throttled,
-    Transport,
+    Inbox, InboxOffer, Lane, SharedMemoryError, SharedMemoryLane, TcpLane, Throttled, Transport,
 };
 
 /// Time for two ranks of a host to agree on shared memory.
@@ -61,14 +60,14 @@ pub(super) fn streams(options: &Options, one: &Member, other: &Member) -> usize 
     }
 }
 
-/// The lanes to each rank, and the doorbell of this one, by which those of shared memory wake it.
+/// The lanes to each rank, and the inbox of this one, from which those of shared memory read.
 pub(super) fn connect(
     rank: usize,
     roster: &Roster,
     streams: Vec<Vec<TcpStream>>,
     options: &Options,
     report: &Report,
-) -> Result<(Vec<Link>, Option<Doorbell>), ConnectionError> {
+) -> Result<(Vec<Link>, Option<Inbox>), ConnectionError> {
     let own = &roster.members[rank].host;
     let near: Vec<usize> = match options.transport {
         Some(Transport::Tcp) => Vec::new(),
@@ -122,7 +121,7 @@ pub(super) fn connect(
         }
         links.push(lanes);
     }
-    Ok((links, inbox.as_ref().map(Inbox::doorbell)))
+    Ok((links, inbox))
 }
 
 fn throttled<L: Lane + 'static>(lane: L, options: &Options) -> Box<dyn Lane> {
@@ -181,11 +180,19 @@ fn agree(
                 Err(error) => report.warn(&format!("TCP to rank {peer} of this host: {error}")),
             }
         }
-        wire::send(&mut until(peer), &opened.contains_key(&peer)).map_err(lost(peer))?;
+        let lane = opened.get(&peer);
+        let verdict = (lane.is_some(), lane.is_some_and(SharedMemoryLane::borrows));
+        wire::send(&mut until(peer), &verdict).map_err(lost(peer))?;
     }
     for &peer in near {
-        if !wire::receive::<bool>(&mut until(peer)).map_err(lost(peer))? {
-            opened.remove(&peer);
+        match wire::receive(&mut until(peer)).map_err(lost(peer))? {
+            (false, _) => drop(opened.remove(&peer)),
+            (true, false) => {}
+            (true, true) => {
+                if let Some(lane) = opened.get_mut(&peer) {
+                    lane.allow_loans();
+                }
+            }
         }
         let stream = &streams[peer][0];
         stream.set_read_timeout(None).map_err(io(peer))?;

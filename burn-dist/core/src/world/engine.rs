@@ -11,8 +11,9 @@ use crate::collective::plan::{Plan, Shape};
 use crate::collective::{Algorithm, Call, ElementType, Header, Topology};
 use crate::transport::{Doorbell, Poll};
 
-/// Bytes of a message, at most: what is under way between two ranks stays in their caches.
-const SEGMENT: usize = 128 << 10;
+/// Bytes of a message, at most: what is under way between two ranks stays in their caches (measured from 64 KiB to
+/// 1 MiB by the example `allreduce`).
+const SEGMENT: usize = 512 << 10;
 
 /// One operation of an engine.
 pub(super) struct Task<'a> {
@@ -120,6 +121,7 @@ impl Engine {
             header: Header {
                 call: task.call,
                 algorithm: task.algorithm,
+                lent: false,
                 group: task.group,
                 sequence: task.sequence,
                 bytes: 0,

@@ -39,7 +39,7 @@ use crate::rendezvous::{
 };
 use crate::report::Report;
 use crate::supervision::{CollectiveError, Supervisor};
-use crate::transport::{Poll, Transport};
+use crate::transport::{Heap, Inbox, Poll, Transport};
 use engine::Engine;
 use turn::Turns;
 
@@ -75,6 +75,8 @@ struct Shared {
     topology: Topology,
     transports: Vec<Option<Transport>>,
     poll: Poll,
+    /// Memory that the other ranks of this host read in place.
+    heap: Option<Arc<Heap>>,
     group: u32,
     options: Options,
     supervisor: Arc<Supervisor>,
@@ -137,11 +139,12 @@ impl World {
         } = assembly;
         let rank = identity.rank;
         warn_of_strangers(&roster, &options, rank, &report);
-        let (links, doorbell) = connection::connect(rank, &roster, links, &options, &report)?;
+        let (links, inbox) = connection::connect(rank, &roster, links, &options, &report)?;
         let topology = Topology::new(&host_numbers(&roster));
         let poll = options.poll.unwrap_or_else(|| poll_of(&roster, rank));
         let transports = links.iter().map(|lanes| Some(lanes.first()?.transport()));
         let transports = transports.collect();
+        let doorbell = inbox.as_ref().map(Inbox::doorbell);
         let engine = Engine::new(rank, topology, links, doorbell, poll)?;
         let flights = options.flight_recorder.clone().unwrap_or_else(|| {
             let folder: PathBuf = std::env::temp_dir();
@@ -165,6 +168,7 @@ impl World {
                 topology,
                 transports,
                 poll,
+                heap: inbox.as_ref().and_then(Inbox::heap).cloned(),
                 options,
                 supervisor,
                 turns: Turns::default(),
@@ -276,8 +280,7 @@ fn assemble(
             options: options.terms(),
         },
         timeout: options.timeout,
-        source: &|_| Ok(None),
-        addresses: vec![IpAddr::from([127, 0, 0, 1])],
+        interface: options.interface.as_ref(),
         ports: options.ports.clone(),
         lanes: &|one, other| connection::streams(options, one, other),
         report,

@@ -8,7 +8,7 @@ use super::buffer::Buffer;
 use super::engine::Task;
 use super::pending::Pending;
 use super::{Shared, World};
-use crate::collective::executor::{Interruption, Watch};
+use crate::collective::executor::{Interruption, LENT, Watch};
 use crate::collective::{Algorithm, Call, Element, ElementType, Operation, Reduction, partition};
 use crate::supervision::{CollectiveError, State, Supervisor};
 
@@ -57,13 +57,23 @@ impl<T> Gathered<T> {
 }
 
 impl World {
-    /// Memory for operations that are started: zero, page-aligned.
+    /// Memory for operations: zero, page-aligned, and read in place by the other ranks of this host where it can be.
     ///
     /// # Errors
     ///
     /// If there is none.
     pub fn alloc<T: Element>(&self, count: usize) -> std::io::Result<Buffer<T>> {
-        Buffer::new(count)
+        // Less is sent and not lent.
+        let shared = self
+            .shared
+            .heap
+            .as_ref()
+            .filter(|_| count >= LENT / size_of::<T>());
+        match shared.map(|heap| Buffer::of(heap, count)) {
+            Some(Ok(buffer)) => Ok(buffer),
+            // A full /dev/shm costs speed.
+            Some(Err(_)) | None => Buffer::new(count),
+        }
     }
 
     /// Starts an operation on `buffer` and returns at once. Operations are carried out in the order in which they

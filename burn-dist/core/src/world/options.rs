@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::collective::{Algorithm, Order, Table};
-use crate::rendezvous::{Environment, Token, TokenError};
+use crate::rendezvous::{Environment, InterfaceError, InterfaceFilter, Token, TokenError};
 use crate::report::Report;
 use crate::transport::{Poll, Throttle, Transport};
 
@@ -16,6 +16,7 @@ use crate::transport::{Poll, Throttle, Transport};
 /// | `BURN_DIST_TIMEOUT` | seconds to come together | 600 |
 /// | `BURN_DIST_OP_TIMEOUT` | seconds of an operation | 300 |
 /// | `BURN_DIST_TOKEN`, `BURN_DIST_TOKEN_FILE` | what strangers do not know | unset |
+/// | `BURN_DIST_IFNAME` | the network interface, see [`InterfaceFilter`] | that of the route to rank 0 |
 /// | `BURN_DIST_TRANSPORT` | `auto`, `tcp` or `shm` | `auto` |
 /// | `BURN_DIST_STREAMS` | TCP connections of two ranks on different hosts | 2 |
 /// | `BURN_DIST_POLL` | `spin`, `block` or `hybrid` | `hybrid`; `block` where a host has as many ranks as cores |
@@ -34,6 +35,8 @@ pub struct Options {
     pub operation_timeout: Duration,
     /// What the processes of the job know.
     pub token: Token,
+    /// The network interface; that of the route to rank 0, if `None`.
+    pub interface: Option<InterfaceFilter>,
     /// The transport of all connections; by the place of the two ranks, if `None`.
     pub transport: Option<Transport>,
     /// TCP connections of two ranks on different hosts.
@@ -76,6 +79,9 @@ pub enum OptionsError {
     /// The token cannot be had.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The interface is none.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
     /// The table cannot be read.
     #[error("the table {} of BURN_DIST_TUNE cannot be used: {reason}", path.display())]
     Table {
@@ -92,6 +98,7 @@ impl Default for Options {
             timeout: Duration::from_secs(600),
             operation_timeout: Duration::from_secs(300),
             token: Token::default(),
+            interface: None,
             transport: None,
             streams: 2,
             poll: None,
@@ -150,6 +157,7 @@ impl Options {
                 .seconds("BURN_DIST_OP_TIMEOUT")?
                 .unwrap_or(default.operation_timeout),
             token: Token::of(environment)?,
+            interface: InterfaceFilter::of(environment)?,
             transport: transport.unwrap_or_default(),
             streams: streams.unwrap_or(default.streams),
             poll: read.parsed("BURN_DIST_POLL")?,

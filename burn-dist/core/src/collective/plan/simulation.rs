@@ -3,6 +3,8 @@
 //! A message is read from the memory of its sender when it arrives, as a network card may, so a plan that writes
 //! to it before is found out.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use serde::{Deserialize, Serialize};
 
 use super::doorbell::Doorbell;
+use super::heap::{Heap, LentHeap};
 use super::ring::{Layout, Reader, Writer};
 use super::segment::{Segment, free, remove};
 use crate::transport::WINDOW;
@@ -52,6 +53,7 @@ pub(crate) struct InboxOffer {
 pub(crate) struct Inbox {
     segment: Arc<Segment>,
     layout: Layout,
+    heap: Option<Arc<Heap>>,
     offer: InboxOffer,
 }
 
@@ -63,7 +65,7 @@ impl Inbox {
             rings,
             capacity: CAPACITY,
         };
-        let (free, needed) = (free()?, layout.size() as u64);
+        let (free, needed) = (free()?, layout.heap() as u64);
         if free < needed {
             return Err(SharedMemoryError::Small { free, needed });
         }
@@ -72,11 +74,15 @@ impl Inbox {
             "burn-dist-{:016x}",
             getrandom::u64().map_err(io::Error::other)?
         );
-        let segment = Segment::create(&name, layout.size(), layout.numbers())?;
+        let segment = Segment::create(&name, layout.size(), layout.heap(), layout.numbers())?;
         segment.long(SECRET).store(secret, Ordering::Release);
+        let segment = Arc::new(segment);
+        // Without it, as where addresses are limited, everything goes through the rings.
+        let heap = Heap::new(&segment, layout.heap()).ok().map(Arc::new);
         Ok(Self {
-            segment: Arc::new(segment),
+            segment,
             layout,
+            heap,
             offer: InboxOffer {
                 name,
                 secret,
@@ -91,6 +97,11 @@ impl Inbox {
 
     pub fn doorbell(&self) -> Doorbell {
         Doorbell::of(&self.segment)
+    }
+
+    /// Memory that the other ranks read in place.
+    pub fn heap(&self) -> Option<&Arc<Heap>> {
+        self.heap.as_ref()
     }
 
     /// The end of a ring that this rank reads.
@@ -110,9 +121,16 @@ impl Drop for Inbox {
     }
 }
 
+/// What this rank uses of the inbox of another.
+pub(super) struct Opened {
+    pub writer: Writer,
+    pub doorbell: Doorbell,
+    pub heap: Option<LentHeap>,
+}
+
 impl InboxOffer {
     /// Opens the inbox of another rank and the `ring` in it that is this rank's to write.
-    pub(super) fn open(&self, ring: usize) -> Result<(Writer, Doorbell), SharedMemoryError> {
+    pub(super) fn open(&self, ring: usize) -> Result<Opened, SharedMemoryError> {
         // A number from outside: no more rings than a host has ranks.
         if ring >= self.rings || self.rings > usize::from(u16::MAX) {
             return Err(SharedMemoryError::Other);
@@ -129,6 +147,10 @@ impl InboxOffer {
         if segment.long(SECRET).load(Ordering::Acquire) != self.secret {
             return Err(SharedMemoryError::Other);
         }
-        Ok((Writer::new(&segment, layout, ring)?, Doorbell::of(&segment)))
+        Ok(Opened {
+            writer: Writer::new(&segment, layout, ring)?,
+            doorbell: Doorbell::of(&segment),
+            heap: LentHeap::new(&segment, layout.heap()).ok(),
+        })
     }
 }

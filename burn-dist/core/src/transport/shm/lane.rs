@@ -3,11 +3,13 @@
 use std::io::IoSlice;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::doorbell::Doorbell;
+use super::heap::{Heap, LentHeap};
 use super::inbox::{Inbox, InboxOffer, SharedMemoryError};
 use super::ring::{Reader, Writer};
 use crate::transport::lane::{Lane, LaneError, Readiness, Transport};
@@ -19,6 +21,14 @@ pub(crate) struct SharedMemoryLane {
     leaving: Writer,
     /// Of the peer.
     doorbell: Doorbell,
+    /// What this rank lends from.
+    heap: Option<Arc<Heap>>,
+    /// What it borrows from.
+    theirs: Option<LentHeap>,
+    /// The peer borrows.
+    lends: bool,
+    /// Loans since the start.
+    lent: u64,
     /// Of the pair: a byte wakes who waits for sockets, its end says that the peer is gone.
     socket: TcpStream,
 }
@@ -32,14 +42,30 @@ impl SharedMemoryLane {
         ring: usize,
         socket: TcpStream,
     ) -> Result<Self, SharedMemoryError> {
-        let (leaving, doorbell) = offer.open(ring)?;
+        let opened = offer.open(ring)?;
         let arriving = inbox.reader(own_ring)?;
         Ok(Self {
             arriving,
-            leaving,
-            doorbell,
+            leaving: opened.writer,
+            doorbell: opened.doorbell,
+            heap: inbox.heap().cloned(),
+            theirs: opened.heap,
+            lends: false,
+            lent: 0,
             socket,
         })
+    }
+}
+
+impl SharedMemoryLane {
+    /// Whether this side can read what the other lends.
+    pub fn borrows(&self) -> bool {
+        self.theirs.is_some()
+    }
+
+    /// The other side can.
+    pub fn allow_loans(&mut self) {
+        self.lends = true;
     }
 }
 
@@ -82,6 +108,28 @@ impl Lane for SharedMemoryLane {
         Ok(count)
     }
 
+    fn lend(&mut self, bytes: &[u8]) -> Option<u64> {
+        let place = self.heap.as_ref().filter(|_| self.lends)?.place(bytes)?;
+        self.lent += 1;
+        Some(place)
+    }
+
+    fn is_paid_back(&self) -> bool {
+        self.lent == self.leaving.returned()
+    }
+
+    fn borrow(&self, place: u64, count: usize) -> Result<&[u8], LaneError> {
+        let heap = self.theirs.as_ref();
+        // SAFETY: the peer has told the place, and has it back only by `give_back`, which borrows the lane for itself.
+        let bytes = heap.and_then(|heap| unsafe { heap.bytes(place, count) });
+        bytes.ok_or(LaneError::Broken("that it lends what it has not"))
+    }
+
+    fn give_back(&mut self) {
+        self.arriving.give_back();
+        self.doorbell.ring(&self.socket);
+    }
+
     fn check(&self) -> Result<(), LaneError> {
         let mut byte = [0];
         match recv(
@@ -101,6 +149,7 @@ impl Lane for SharedMemoryLane {
             socket: self.socket.as_fd(),
             arrived: self.arriving.has_more_since(),
             freed: self.leaving.has_room_since(),
+            paid_back: self.is_paid_back(),
         }
     }
 

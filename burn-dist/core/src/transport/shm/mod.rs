@@ -9,16 +9,19 @@
 //! | `segment` | the file, its mapping, and the numbers in it that both sides read and write |
 //! | `ring` | bytes from one writer to one reader |
 //! | `doorbell` | waking a process that sleeps |
+//! | `heap` | memory that others read in place |
 //! | `inbox` | the file of a rank, made and opened |
 //! | `lane` | two rings and two doorbells as a lane |
 
 mod doorbell;
+mod heap;
 mod inbox;
 mod lane;
 mod ring;
 mod segment;
 
 pub(crate) use doorbell::Doorbell;
+pub(crate) use heap::{Heap, Range};
 pub use inbox::SharedMemoryError;
 pub(crate) use inbox::{Inbox, InboxOffer};
 pub(crate) use lane::SharedMemoryLane;

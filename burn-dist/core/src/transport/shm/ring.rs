@@ -8,11 +8,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::heap;
 use super::segment::{PAGE, Segment};
 use crate::transport::LaneError;
 use crate::transport::mirror::Mirror;
 
-/// A file with rings: a page for the doorbell, a page of numbers for each ring, and their content.
+/// A file with rings: a page for the doorbell, a page of numbers for each ring, their content, and a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub rings: usize,
@@ -21,7 +22,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Bytes of the file.
     pub fn size(self) -> usize {
+        self.heap() + heap::SIZE
+    }
+
+    /// Bytes before the heap.
+    pub fn heap(self) -> usize {
         self.numbers() + self.rings * self.capacity
     }
 
@@ -36,6 +43,10 @@ impl Layout {
 
     fn read(ring: usize) -> usize {
         PAGE * (1 + ring) + 128
+    }
+
+    fn returned(ring: usize) -> usize {
+        PAGE * (1 + ring) + 256
     }
 
     fn map(self, segment: &Segment, ring: usize) -> io::Result<Mirror> {
@@ -93,6 +104,13 @@ impl Writer {
     pub fn publish(&self) {
         let written = self.segment.long(Layout::written(self.ring));
         written.store(self.written, Ordering::Release);
+    }
+
+    /// How much of what was lent to the reader it has given back, counted from the start.
+    pub fn returned(&self) -> u64 {
+        self.segment
+            .long(Layout::returned(self.ring))
+            .load(Ordering::Acquire)
     }
 
     /// The reader has read since the last look.
@@ -159,6 +177,13 @@ impl Reader {
         self.read += count as u64;
         let read = self.segment.long(Layout::read(self.ring));
         read.store(self.read, Ordering::Release);
+    }
+
+    /// Gives back something that the writer has lent.
+    pub fn give_back(&self) {
+        self.segment
+            .long(Layout::returned(self.ring))
+            .fetch_add(1, Ordering::Release);
     }
 
     /// The writer has written since the last look.

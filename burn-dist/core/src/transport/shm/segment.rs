@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, open, unlink};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate, open, unlink};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Bytes of a page, of which rings and their numbers are multiples.
@@ -29,13 +29,14 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a file of `size` bytes, all of which there is room for, and maps the first `mapped`.
-    pub fn create(name: &str, size: usize, mapped: usize) -> io::Result<Self> {
+    /// Makes a file of `size` bytes, for the first `used` of which there is room, and maps the first `mapped`.
+    pub fn create(name: &str, size: usize, used: usize, mapped: usize) -> io::Result<Self> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = open(path(name), flags, Mode::RUSR | Mode::WUSR)?;
         // Memory that is missing has to be an error here, and not a signal at first use.
-        let room = fallocate(&file, FallocateFlags::empty(), 0, size as u64);
+        let room = fallocate(&file, FallocateFlags::empty(), 0, used as u64)
+            .and_then(|()| ftruncate(&file, size as u64));
         room.map_err(io::Error::from)
             .and_then(|()| Self::map(file, mapped))
             .inspect_err(|_| remove(name))

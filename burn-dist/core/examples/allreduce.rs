@@ -1,0 +1,186 @@
+//! Time of an all-reduce by size, as `all_reduce_perf` of nccl-tests reports it.
+//!
+//! ```text
+//! cargo run --release -p burn-dist-core --example allreduce -- --ranks 2 --transport shm
+//! ```
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use burn_dist_core::World;
+use burn_dist_core::collective::Reduction;
+use clap::Parser;
+use serde::Serialize;
+
+#[derive(Parser)]
+#[command(about = "Time of an all-reduce by size")]
+struct Arguments {
+    /// Processes to start on this host; none where a launcher has started this one.
+    #[arg(long, default_value_t = 2)]
+    ranks: usize,
+    /// auto, tcp or shm.
+    #[arg(long)]
+    transport: Option<String>,
+    /// spin, block or hybrid.
+    #[arg(long)]
+    poll: Option<String>,
+    /// Smallest size in bytes; K and M are 2^10 and 2^20.
+    #[arg(long, default_value = "1K", value_parser = bytes)]
+    min: usize,
+    /// Largest size in bytes.
+    #[arg(long, default_value = "256M", value_parser = bytes)]
+    max: usize,
+    /// Factor between two sizes.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
+    factor: u32,
+    /// Repetitions of each size; as many as take about a second, if it is not given.
+    #[arg(long)]
+    repetitions: Option<usize>,
+    /// File for the results.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let (number, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(number) => (number, 1 << 10),
+        None => match text.strip_suffix(['M', 'm']) {
+            Some(number) => (number, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    let bytes = number
+        .parse::<usize>()
+        .ok()
+        .and_then(|n| n.checked_mul(unit));
+    bytes
+        .filter(|bytes| (4..=1 << 34).contains(bytes))
+        .ok_or_else(|| "expected a size of 4 bytes to 16384M, as 64K".to_owned())
+}
+
+/// One size.
+#[derive(Serialize)]
+struct Row {
+    bytes: usize,
+    repetitions: usize,
+    /// Microseconds of the slowest rank.
+    min_us: f64,
+    median_us: f64,
+    p99_us: f64,
+    /// Bytes by median time, in GB/s.
+    algorithm_gb_s: f64,
+    /// The same times 2(n-1)/n: comparable with the speed of a link whatever the number of ranks.
+    bus_gb_s: f64,
+    /// Elements with another result than expected.
+    wrong: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let world = World::init()?;
+    let ranks = world.size();
+    let root = world.rank() == 0;
+    if root {
+        let peers: Vec<String> = (0..ranks)
+            .map(|rank| world.transport(rank).map_or("-".into(), |t| t.to_string()))
+            .collect();
+        println!(
+            "# {ranks} ranks, from rank 0: {}, poll {}",
+            peers.join(" "),
+            world.poll()
+        );
+        println!(
+            "#     bytes    count  type  redop   min µs  median µs     p99 µs  algbw GB/s  busbw GB/s  wrong"
+        );
+    }
+    let mut rows = Vec::new();
+    let mut size = arguments.min;
+    while size <= arguments.max {
+        let row = measure(&world, size, arguments.repetitions)?;
+        if root {
+            println!(
+                "{:>11} {:>8} float    sum {:>8.1} {:>10.1} {:>10.1} {:>11.3} {:>11.3} {:>6}",
+                row.bytes,
+                row.bytes / 4,
+                row.min_us,
+                row.median_us,
+                row.p99_us,
+                row.algorithm_gb_s,
+                row.bus_gb_s,
+                row.wrong
+            );
+            std::io::stdout().flush()?;
+        }
+        rows.push(row);
+        size = size.saturating_mul(arguments.factor as usize);
+    }
+    if let Some(path) = arguments.json.as_ref().filter(|_| root) {
+        std::fs::write(path, serde_json::to_string_pretty(&rows)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let wrong: usize = rows.iter().map(|row| row.wrong).sum();
+    if wrong > 0 {
+        return Err(format!("{wrong} elements are wrong").into());
+    }
+    Ok(())
+}
+
+fn measure(world: &World, size: usize, repetitions: Option<usize>) -> Result<Row, Box<dyn Error>> {
+    const WARM_UP: usize = 3;
+    let count = size / 4;
+    let mut data = world.alloc::<f32>(count)?;
+    let ranks = world.size();
+    let mut times = Vec::new();
+    let mut repetitions = repetitions.unwrap_or(0);
+    let mut index = 0;
+    while index < WARM_UP + repetitions.max(1) {
+        for (index, value) in data.iter_mut().enumerate() {
+            *value = (index % 1024 * (world.rank() + 1)) as f32;
+        }
+        world.barrier()?;
+        let began = Instant::now();
+        world.all_reduce(&mut data, Reduction::Sum)?;
+        let mut time = [began.elapsed().as_secs_f64()];
+        world.all_reduce(&mut time, Reduction::Max)?;
+        if index >= WARM_UP {
+            times.push(time[0]);
+        } else if index + 1 == WARM_UP && repetitions == 0 {
+            repetitions = ((1.0 / time[0]) as usize).clamp(5, 2_000);
+        }
+        index += 1;
+    }
+    let sum = ranks * (ranks + 1) / 2;
+    let wrong = data
+        .iter()
+        .enumerate()
+        .filter(|(i, value)| **value != (i % 1024 * sum) as f32)
+        .count();
+    let mut wrong = [wrong as i64];
+    world.all_reduce(&mut wrong, Reduction::Sum)?;
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+    let speed = size as f64 / at(0.5) / 1e9;
+    Ok(Row {
+        bytes: size,
+        repetitions: times.len(),
+        min_us: times[0] * 1e6,
+        median_us: at(0.5) * 1e6,
+        p99_us: at(0.99) * 1e6,
+        algorithm_gb_s: speed,
+        bus_gb_s: speed * 2.0 * (ranks - 1) as f64 / ranks as f64,
+        wrong: wrong[0] as usize,
+    })
+}
