@@ -10,8 +10,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use burn_dist_core::World;
 use burn_dist_core::collective::Reduction;
+use burn_dist_core::launch::Launch;
+use burn_dist_core::rendezvous::{Environment, Identity, Launcher};
+use burn_dist_core::transport::{Poll, Transport};
+use burn_dist_core::{Options, World};
 use clap::Parser;
 use serde::Serialize;
 
@@ -21,12 +24,12 @@ struct Arguments {
     /// Processes to start on this host; none where a launcher has started this one.
     #[arg(long, default_value_t = 2)]
     ranks: usize,
-    /// auto, tcp or shm.
+    /// tcp or shm; where two ranks are decides, if it is not given.
     #[arg(long)]
-    transport: Option<String>,
-    /// spin, block or hybrid.
+    transport: Option<Transport>,
+    /// spin, block or hybrid; the number of cores decides, if it is not given.
     #[arg(long)]
-    poll: Option<String>,
+    poll: Option<Poll>,
     /// Smallest size in bytes; K and M are 2^10 and 2^20.
     #[arg(long, default_value = "1K", value_parser = bytes)]
     min: usize,
@@ -81,7 +84,7 @@ struct Row {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -89,8 +92,29 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let world = World::init()?;
+fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let environment = Environment::of_process();
+    let identity = Identity::of(&environment)?;
+    if identity.launcher == Launcher::None && arguments.ranks > 1 {
+        return launch(arguments);
+    }
+    let mut options = Options::of(&environment)?;
+    options.transport = arguments.transport.or(options.transport);
+    options.poll = arguments.poll.or(options.poll);
+    measure_all(&World::connect(&identity, options)?, arguments)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This program once more, as the ranks.
+fn launch(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let words = std::env::args_os().skip(1);
+    let launch = Launch::new(std::env::current_exe()?, words).ranks(arguments.ranks);
+    let outcome = launch.run()?;
+    outcome.print_failure();
+    Ok(outcome.exit_code().into())
+}
+
+fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let ranks = world.size();
     let root = world.rank() == 0;
     if root {
@@ -109,7 +133,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut rows = Vec::new();
     let mut size = arguments.min;
     while size <= arguments.max {
-        let row = measure(&world, size, arguments.repetitions)?;
+        let row = measure(world, size, arguments.repetitions)?;
         if root {
             println!(
                 "{:>11} {:>8} float    sum {:>8.1} {:>10.1} {:>10.1} {:>11.3} {:>11.3} {:>6}",

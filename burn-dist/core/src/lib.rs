@@ -8,10 +8,12 @@
 //! - [`collective`]: all-reduce, broadcast, all-gather and barrier on a transport;
 //!
 //! and beside them [`supervision`]: nothing hangs, what has failed is named on all ranks; and [`host`]: what this
-//! host and its container offer, and what to do where it is too little.
+//! host and its container offer, and what to do where it is too little. [`launch`] starts the processes of a job, as
+//! the binary `burn-dist` does.
 
 pub mod collective;
 pub mod host;
+pub mod launch;
 pub mod rendezvous;
 pub mod report;
 pub mod supervision;

@@ -3,6 +3,7 @@
 use std::fmt::{Display, Formatter};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::str::FromStr;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,18 @@ impl Display for Transport {
             Self::Tcp => "tcp",
             Self::Shm => "shm",
         })
+    }
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "tcp" => Ok(Self::Tcp),
+            "shm" => Ok(Self::Shm),
+            other => Err(format!("{other:?} is neither tcp nor shm")),
+        }
     }
 }
 

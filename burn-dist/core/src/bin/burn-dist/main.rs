@@ -1,0 +1,30 @@
+//! The command `burn-dist`: each subcommand is a module.
+
+mod launch;
+mod node;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Starts the processes of distributed training.
+#[derive(Parser)]
+#[command(version)]
+enum Command {
+    Launch(launch::Options),
+    #[command(hide = true)]
+    Node(node::Options),
+}
+
+fn main() -> ExitCode {
+    match Command::parse() {
+        Command::Launch(options) => options.run(),
+        Command::Node(options) => options.run(),
+    }
+}
+
+/// One line on standard error; there is nobody left to tell if that fails.
+fn complain(error: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "burn-dist: {error}");
+}

@@ -1,0 +1,109 @@
+//! Why nothing was launched, or a launch was given up.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::host::HostError;
+
+/// Why nothing was launched, or a launch was given up. No process is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// No ranks are asked for.
+    #[error("0 ranks are none to launch: ask for 1 or more")]
+    NoRanks,
+    /// The hosts cannot make a job.
+    #[error(transparent)]
+    Hosts(#[from] HostError),
+    /// The program is not there.
+    #[error(
+        "cannot start {}: {source}: give the path of a program, or a name that PATH leads to",
+        program.display()
+    )]
+    NotFound {
+        /// The program.
+        program: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The program is there, but is none or may not be executed.
+    #[error("cannot start {}: {source}: it must be a file that may be executed", program.display())]
+    NotExecutable {
+        /// The program.
+        program: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A process cannot be started.
+    #[error("cannot start {}: {source}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file or folder for the output cannot be made.
+    #[error("cannot write the output of ranks to {}: {source}", path.display())]
+    Output {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What ssh is to be is no command.
+    #[error("{command:?} is no command for ssh: quotes have to be closed, and a program named")]
+    Ssh {
+        /// The command.
+        command: String,
+    },
+    /// What a node reads first did not come.
+    #[error(
+        "standard input says nothing of a job: `burn-dist node` is for `burn-dist launch` to start"
+    )]
+    NoJob,
+    /// The system refuses something else.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl LaunchError {
+    /// What a shell would exit with: 127 for a program that is not there, 126 for one that cannot be
+    /// executed, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            _ => 1,
+        }
+    }
+
+    pub(super) fn start(program: impl Into<PathBuf>, source: io::Error) -> Self {
+        let program = program.into();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { program, source },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ExecutableFileBusy => {
+                Self::NotExecutable { program, source }
+            }
+            // An executable of another kind of machine: the system's error has no kind of its own.
+            _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+                Self::NotExecutable { program, source }
+            }
+            _ => Self::Start { program, source },
+        }
+    }
+
+    pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+
+    pub(super) fn random(error: getrandom::Error) -> Self {
+        Self::System {
+            what: "cannot make a random token",
+            source: error.into(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Starting the processes of a job: ranks on this host, or on several by ssh.
+//!
+//! ```no_run
+//! use burn_dist_core::launch::Launch;
+//!
+//! // This program once more, as two ranks.
+//! let program = std::env::current_exe()?;
+//! let outcome = Launch::new(program, ["--epochs", "4"]).ranks(2).run()?;
+//! outcome.print_failure();
+//! std::process::exit(outcome.exit_code().into());
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `builder` | what to launch, and how |
+//! | `host` | lists of hosts |
+//! | `variables` | what a rank finds in its environment |
+//! | `process` | a process and its descendants, until they are gone |
+//! | `supervisor` | all processes of a launch, until the last has ended |
+//! | `signals` | those that this process is sent |
+//! | `lines` | lines from bytes |
+//! | `output` | where lines go |
+//! | `pump` | lines from a process to there |
+//! | `remote` | a host, seen from the launcher |
+//! | `node` | the launcher, seen from a host |
+//! | `wire` | what the two say to each other |
+//! | `outcome` | how a launch has ended |
+//!
+//! Knows of rendezvous what a process finds in its environment, and no transport and no collective.
+
+mod builder;
+mod error;
+mod host;
+mod lines;
+mod node;
+mod outcome;
+mod output;
+mod process;
+mod pump;
+mod remote;
+mod signals;
+mod supervisor;
+mod variables;
+mod wire;
+
+pub use builder::Launch;
+pub use error::LaunchError;
+pub use host::{Host, HostError};
+pub use node::Node;
+pub use outcome::{Cause, Failure, Outcome};
+pub use output::Output;

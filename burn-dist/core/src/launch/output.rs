@@ -1,0 +1,205 @@
+//! Where the lines of ranks go: to this process's own output, each behind its rank, or to files.
+//!
+//! Knows no processes.
+
+use std::collections::VecDeque;
+use std::fmt::{Display, Formatter};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::error::LaunchError;
+use super::lines;
+
+/// Where the output of ranks goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// To standard output and standard error of the launcher, each line behind `[RANK] `.
+    #[default]
+    Prefixed,
+    /// To the file `rank-RANK.log` of each rank in this folder, both streams; the folder is made and old
+    /// files are overwritten.
+    Files(PathBuf),
+}
+
+/// A stream of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Output,
+    Error,
+}
+
+/// Whose line it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Speaker {
+    Rank(usize),
+    /// The connection to a host: ssh itself, or what it has started there.
+    Host(String),
+}
+
+impl Display for Speaker {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Host(host) => write!(f, "the connection to {host}"),
+        }
+    }
+}
+
+/// How many lines of a standard error are kept, and how much of each.
+const LAST_LINES: usize = 10;
+const LAST_LINE_BYTES: usize = 1000;
+
+/// Where the lines of all ranks go.
+pub(super) struct Destination {
+    /// Held while both standard streams are written: they may be the same file.
+    screen: Mutex<()>,
+    /// By rank, if lines go to files.
+    files: Vec<Mutex<File>>,
+    last_lines: Mutex<Vec<(Speaker, VecDeque<String>)>>,
+}
+
+impl Destination {
+    /// For the ranks of a world of `world_size`.
+    pub(super) fn new(output: &Output, world_size: usize) -> Result<Self, LaunchError> {
+        let mut files = Vec::new();
+        if let Output::Files(folder) = output {
+            let error = |path: PathBuf| |source| LaunchError::Output { path, source };
+            std::fs::create_dir_all(folder).map_err(error(folder.clone()))?;
+            for rank in 0..world_size {
+                let path = folder.join(format!("rank-{rank}.log"));
+                files.push(Mutex::new(File::create(&path).map_err(error(path))?));
+            }
+        }
+        Ok(Self {
+            screen: Mutex::new(()),
+            files,
+            last_lines: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// The last lines that `speaker` has written to its standard error.
+    pub(super) fn last_lines(&self, speaker: &Speaker) -> Vec<String> {
+        let all = held(&self.last_lines);
+        let found = all.iter().find(|(other, _)| other == speaker);
+        found.map_or(Vec::new(), |(_, lines)| lines.iter().cloned().collect())
+    }
+
+    /// A line of this process itself.
+    pub(super) fn say(&self, line: &str) {
+        // There is nobody left to tell if that fails.
+        let _ = self.print(Stream::Error, format!("{line}\n").as_bytes());
+    }
+
+    fn keep(&self, speaker: &Speaker, line: &[u8]) {
+        let text = lines::text(line);
+        if text.is_empty() {
+            return;
+        }
+        let text = String::from_utf8_lossy(&text[..text.len().min(LAST_LINE_BYTES)]);
+        let mut all = held(&self.last_lines);
+        let at = all.iter().position(|(other, _)| other == speaker);
+        let at = at.unwrap_or_else(|| {
+            all.push((speaker.clone(), VecDeque::new()));
+            all.len() - 1
+        });
+        let kept = &mut all[at].1;
+        if kept.len() == LAST_LINES {
+            kept.pop_front();
+        }
+        kept.push_back(text.into_owned());
+    }
+
+    fn print(&self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        let _screen = held(&self.screen);
+        match stream {
+            Stream::Output => {
+                let mut output = io::stdout().lock();
+                output.write_all(bytes).and_then(|()| output.flush())
+            }
+            Stream::Error => io::stderr().lock().write_all(bytes),
+        }
+    }
+}
+
+/// Writes the lines of one stream, as many at a time as have come.
+pub(super) struct Writer {
+    destination: Arc<Destination>,
+    stream: Stream,
+    buffer: Vec<u8>,
+    /// The rank to whose file the buffer goes; `None` if to the screen.
+    file: Option<usize>,
+}
+
+impl Writer {
+    pub(super) fn new(destination: Arc<Destination>, stream: Stream) -> Self {
+        Self {
+            destination,
+            stream,
+            buffer: Vec::new(),
+            file: None,
+        }
+    }
+
+    /// Adds a line, with or without its end.
+    pub(super) fn line(&mut self, speaker: &Speaker, line: &[u8]) -> io::Result<()> {
+        if self.stream == Stream::Error {
+            self.destination.keep(speaker, line);
+        }
+        let file = match speaker {
+            Speaker::Rank(rank) if !self.destination.files.is_empty() => Some(*rank),
+            _ => None,
+        };
+        if file != self.file {
+            self.flush()?;
+            self.file = file;
+        }
+        if file.is_some() {
+            self.buffer.extend_from_slice(line);
+            return Ok(());
+        }
+        let text = lines::text(line);
+        // What a progress bar begins with is no line.
+        if text.is_empty() && line.ends_with(b"\r") {
+            return Ok(());
+        }
+        match speaker {
+            Speaker::Rank(rank) => write!(self.buffer, "[{rank}] ")?,
+            Speaker::Host(host) => write!(self.buffer, "[{host}] ")?,
+        }
+        self.buffer.extend_from_slice(text);
+        self.buffer.push(b'\n');
+        Ok(())
+    }
+
+    /// Adds the last line of the stream, which may have no end.
+    pub(super) fn last_line(&mut self, speaker: &Speaker, line: &[u8]) -> io::Result<()> {
+        self.line(speaker, line)?;
+        // The other stream may still go on in the same file.
+        if self.file.is_some() && !self.buffer.ends_with(b"\n") {
+            self.buffer.push(b'\n');
+        }
+        Ok(())
+    }
+
+    /// Writes what was added.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        match self.file.and_then(|rank| self.destination.files.get(rank)) {
+            Some(file) => held(file).write_all(&buffer)?,
+            None => self.destination.print(self.stream, &buffer)?,
+        }
+        self.buffer = buffer;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// A thread that panicked leaves nothing half done here.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
