@@ -259,6 +259,18 @@ fn threads_of_a_rank_take_turns() {
 }
 
 #[test]
+fn a_round_trip_is_timed_by_who_begins_it() {
+    run(3, &options(), |world| {
+        for (one, other) in [(0, 1), (2, 0), (1, 2)] {
+            let time = world.round_trip(one, other, 1_000_000).unwrap();
+            assert_eq!(time.is_some(), world.rank() == one);
+        }
+        let refused = world.round_trip(1, 1, 8).unwrap_err().to_string();
+        assert!(refused.contains("two of them"), "{refused}");
+    });
+}
+
+#[test]
 fn arguments_that_do_not_fit_are_refused_and_harm_nothing() {
     run(2, &options(), |world| {
         let refused = world.broadcast(&mut [0.0f32], 2).unwrap_err().to_string();

@@ -72,6 +72,14 @@ fn torchrun_and_what_imitates_it() {
         Some("tcp://node1:29400"),
         Launcher::Torchrun,
     );
+    // The agent of torchrun has the port for itself.
+    let agent = format!("{torchrun} TORCHELASTIC_USE_AGENT_STORE=True");
+    assert_is(
+        &agent,
+        (3, 4, Some(1), Some(2)),
+        Some("tcp://node1:29401"),
+        Launcher::Torchrun,
+    );
     let pytorch_job = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=job-master-0 MASTER_PORT=23456";
     assert_is(
         pytorch_job,

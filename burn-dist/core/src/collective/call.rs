@@ -27,28 +27,32 @@ pub enum Operation {
     Reduce,
     /// No rank goes on before all have come.
     Barrier,
+    /// One rank sends to another, which sends back: to measure the way between them.
+    RoundTrip,
 }
 
 impl Operation {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::AllReduce,
         Self::ReduceScatter,
         Self::AllGather,
         Self::Broadcast,
         Self::Reduce,
         Self::Barrier,
+        Self::RoundTrip,
     ];
 }
 
 impl Display for Operation {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::AllReduce => "all_reduce",
             Self::ReduceScatter => "reduce_scatter",
             Self::AllGather => "all_gather",
             Self::Broadcast => "broadcast",
             Self::Reduce => "reduce",
             Self::Barrier => "barrier",
+            Self::RoundTrip => "round_trip",
         })
     }
 }

@@ -44,9 +44,16 @@ impl Algorithm {
 
     /// Whether it can do `operation` in a `topology`.
     pub fn serves(self, operation: Operation, topology: Topology) -> bool {
-        use Operation::{AllGather, AllReduce, Barrier, Broadcast, Reduce, ReduceScatter};
+        use Operation::{
+            AllGather, AllReduce, Barrier, Broadcast, Reduce, ReduceScatter, RoundTrip,
+        };
         match self {
-            Self::Direct => matches!(operation, AllReduce | ReduceScatter | AllGather | Reduce),
+            Self::Direct => {
+                matches!(
+                    operation,
+                    AllReduce | ReduceScatter | AllGather | Reduce | RoundTrip
+                )
+            }
             Self::Doubling => matches!(operation, AllReduce | AllGather | Barrier),
             Self::Rabenseifner => matches!(operation, AllReduce | ReduceScatter),
             Self::Chain => matches!(operation, AllReduce | Broadcast | Reduce),
@@ -72,7 +79,7 @@ impl Algorithm {
 
 impl Display for Algorithm {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Direct => "direct",
             Self::Doubling => "doubling",
             Self::Rabenseifner => "rabenseifner",
@@ -187,6 +194,7 @@ impl Table {
         };
         match call.operation {
             Operation::Barrier => Algorithm::Doubling,
+            Operation::RoundTrip => Algorithm::Direct,
             Operation::Broadcast | Operation::Reduce if bytes <= self.tree_up_to => Algorithm::Tree,
             Operation::Broadcast => Algorithm::Chain,
             Operation::Reduce => large(Algorithm::Chain),

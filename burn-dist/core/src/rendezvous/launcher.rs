@@ -296,7 +296,10 @@ impl Variables<'_> {
             })
         };
         if let Some(host) = self.text(address) {
-            return Ok(tcp(host, self.port(port)?.unwrap_or(DEFAULT_PORT)));
+            let port = self.port(port)?.unwrap_or(DEFAULT_PORT);
+            // Its agent listens there itself and says so: its neighbour is what all ranks can agree on.
+            let taken = self.text("TORCHELASTIC_USE_AGENT_STORE") == Some("True");
+            return Ok(tcp(host, if taken { port ^ 1 } else { port }));
         }
         Ok(match self.launcher {
             Launcher::Slurm => {

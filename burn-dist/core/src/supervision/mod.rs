@@ -9,6 +9,7 @@
 //! | `error` | what ends an operation |
 //! | `message` | what ranks and the coordinator say |
 //! | `recorder` | the last operations of a rank |
+//! | `trace` | all operations, as a timeline |
 //! | `supervisor` | what a rank knows of its operations and of the failure of others |
 //! | `coordinator` | rank 0 finds out what does not fit together |
 //!
@@ -19,7 +20,8 @@ mod error;
 mod message;
 mod recorder;
 mod supervisor;
+mod trace;
 
 pub use error::CollectiveError;
 pub use recorder::{Record, State};
-pub(crate) use supervisor::Supervisor;
+pub(crate) use supervisor::{Supervisor, Writings};

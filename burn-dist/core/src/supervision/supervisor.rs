@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::coordinator::Coordinator;
 use super::error::CollectiveError;
 use super::message::{FromCoordinator, Standing, ToCoordinator};
-use super::recorder::{Record, Recorder, State};
+use super::recorder::{Recorder, State};
+use super::trace::Trace;
 use crate::collective::{Algorithm, Call};
 use crate::rendezvous::{Member, wire};
 use crate::transport::LaneError;
@@ -37,6 +38,15 @@ pub(crate) struct Supervisor {
     flights: PathBuf,
 }
 
+/// What is written, and where.
+#[derive(Debug)]
+pub(crate) struct Writings {
+    /// A folder for the last operations of each rank, when it fails.
+    pub flights: PathBuf,
+    /// A file for the timeline of all operations.
+    pub trace: Option<PathBuf>,
+}
+
 /// The way to the coordinator.
 #[derive(Debug)]
 enum Link {
@@ -47,6 +57,7 @@ enum Link {
 #[derive(Debug)]
 struct Log {
     recorder: Recorder,
+    trace: Option<Trace>,
     /// The ranks that the operation under way waits for.
     waits_for: Vec<usize>,
     began: Instant,
@@ -66,8 +77,12 @@ impl Supervisor {
         members: Vec<Member>,
         mut streams: std::collections::BTreeMap<usize, TcpStream>,
         timeout: Duration,
-        flights: PathBuf,
+        writings: Writings,
     ) -> std::io::Result<Arc<Self>> {
+        let trace = writings
+            .trace
+            .map(|path| Trace::create(&path, rank))
+            .transpose()?;
         let supervisor = Arc::new(Self {
             rank,
             members,
@@ -75,6 +90,7 @@ impl Supervisor {
             coordinator: OnceLock::new(),
             log: Mutex::new(Log {
                 recorder: Recorder::new(),
+                trace,
                 waits_for: Vec::new(),
                 began: Instant::now(),
                 told_waiting: false,
@@ -83,7 +99,7 @@ impl Supervisor {
             failure: OnceLock::new(),
             failed: AtomicBool::new(false),
             uncoordinated: AtomicBool::new(false),
-            flights,
+            flights: writings.flights,
         });
         let link = if rank == 0 {
             Link::Here(Coordinator::start(&supervisor, streams)?)
@@ -119,11 +135,17 @@ impl Supervisor {
         Ok(())
     }
 
-    /// It has ended; its record.
-    pub fn end(&self, state: State) -> Option<Record> {
+    /// It has ended.
+    pub fn end(&self, state: State) {
         let mut log = lock(&self.log);
         log.waits_for.clear();
-        log.recorder.end(state).cloned()
+        let Log {
+            recorder, trace, ..
+        } = &mut *log;
+        let ended = recorder.end(state);
+        if let (Some(trace), Some(record)) = (trace, ended) {
+            trace.add(record);
+        }
     }
 
     /// The operation under way waits for `peers`; an error if it need not any more.
@@ -233,6 +255,9 @@ impl Supervisor {
 
     /// This rank leaves the world.
     pub fn leave(&self, after: u64) {
+        if let Some(trace) = &mut lock(&self.log).trace {
+            trace.close();
+        }
         match self.coordinator.get() {
             Some(Link::Here(coordinator)) => coordinator.leave(after),
             Some(Link::There(stream)) => {

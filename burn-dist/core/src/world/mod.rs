@@ -38,7 +38,7 @@ use crate::rendezvous::{
     Terms, build_of_process,
 };
 use crate::report::Report;
-use crate::supervision::{CollectiveError, Supervisor};
+use crate::supervision::{CollectiveError, Supervisor, Writings};
 use crate::transport::{Heap, Inbox, Poll, Transport};
 use engine::Engine;
 use turn::Turns;
@@ -155,7 +155,10 @@ impl World {
             roster.members.clone(),
             control,
             options.operation_timeout,
-            flights,
+            Writings {
+                flights,
+                trace: options.trace.clone(),
+            },
         )?;
         let (jobs, queue) = channel::<Job>();
         let thread = std::thread::Builder::new().name("communication".into());
@@ -195,6 +198,11 @@ impl World {
         let before = self.shared.members[..self.rank()].iter();
         let counted = before.filter(|member| member.host.is(&own.host)).count();
         self.shared.identity.local_rank.unwrap_or(counted)
+    }
+
+    /// How the processes are spread over hosts.
+    pub fn topology(&self) -> Topology {
+        self.shared.topology
     }
 
     /// All processes, in the order of their ranks.

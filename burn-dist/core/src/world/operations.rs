@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use super::buffer::Buffer;
 use super::engine::Task;
@@ -218,6 +219,48 @@ impl World {
         root: usize,
     ) -> Result<(), CollectiveError> {
         self.run(Collective::Reduce { reduction, root }, data)
+    }
+
+    /// How long `bytes` take from rank `one` to `other` and back; known to `one` alone. All ranks call it.
+    ///
+    /// # Errors
+    ///
+    /// If there are no two such ranks, or the operation fails on any.
+    pub fn round_trip(
+        &self,
+        one: usize,
+        other: usize,
+        bytes: usize,
+    ) -> Result<Option<Duration>, CollectiveError> {
+        let ranks = self.size();
+        if one >= ranks || other >= ranks || one == other {
+            return Err(CollectiveError::argument(format!(
+                "a round trip from rank {one} to {other} of {ranks}: two of them are needed"
+            )));
+        }
+        let call = Call {
+            operation: Operation::RoundTrip,
+            reduction: None,
+            element: ElementType::U8,
+            count: bytes as u64,
+            root: Some(one as u16),
+        };
+        // All elements are part of the other's, which tells who that is.
+        let part = |rank| {
+            if rank < other {
+                0..0
+            } else if rank == other {
+                0..bytes
+            } else {
+                bytes..bytes
+            }
+        };
+        let parts: Vec<Range<usize>> = (0..ranks).map(part).collect();
+        self.barrier()?;
+        let began = Instant::now();
+        self.shared
+            .operate_next(call, &parts, &mut vec![0; bytes])?;
+        Ok((self.rank() == one).then(|| began.elapsed()))
     }
 
     /// Waits until all ranks have called it.

@@ -26,6 +26,7 @@ use crate::transport::{Poll, Throttle, Transport};
 /// | `BURN_DIST_TUNE` | a table of `burn-dist tune` | built in |
 /// | `BURN_DIST_THROTTLE` | `RATE:LATENCY` in MB/s and µs, for tests | none |
 /// | `BURN_DIST_ANY_BUILD` | `1`: other binaries are welcome | 0 |
+/// | `BURN_DIST_TRACE` | file for a timeline of all operations, for Chrome's trace viewer; each rank has its own | none |
 /// | `BURN_DIST_FLIGHT_RECORDER` | folder for the records of a failure | a folder of the job in the system's temporary folder |
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -55,6 +56,8 @@ pub struct Options {
     pub throttle: Option<Throttle>,
     /// Whether processes of other binaries are welcome.
     pub any_build: bool,
+    /// File for a timeline of all operations; each rank puts its number before the extension.
+    pub trace: Option<PathBuf>,
     /// Folder for the records of a failure.
     pub flight_recorder: Option<PathBuf>,
     /// Options of the program that have to be the same on all ranks, by name.
@@ -108,6 +111,7 @@ impl Default for Options {
             table: Table::default(),
             throttle: None,
             any_build: false,
+            trace: None,
             flight_recorder: None,
             configuration: Vec::new(),
             report: None,
@@ -169,6 +173,7 @@ impl Options {
             table: read.table()?.unwrap_or_default(),
             throttle: read.parsed("BURN_DIST_THROTTLE")?,
             any_build: any_build.unwrap_or_default(),
+            trace: environment.text("BURN_DIST_TRACE").map(PathBuf::from),
             flight_recorder: environment
                 .text("BURN_DIST_FLIGHT_RECORDER")
                 .map(PathBuf::from),

@@ -1,7 +1,9 @@
 //! The command `burn-dist`: each subcommand is a module.
 
+mod doctor;
 mod launch;
 mod node;
+mod tune;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,6 +15,8 @@ use clap::Parser;
 #[command(version)]
 enum Command {
     Launch(launch::Options),
+    Doctor(doctor::Options),
+    Tune(tune::Options),
     #[command(hide = true)]
     Node(node::Options),
 }
@@ -20,6 +24,8 @@ enum Command {
 fn main() -> ExitCode {
     match Command::parse() {
         Command::Launch(options) => options.run(),
+        Command::Doctor(options) => options.run(),
+        Command::Tune(options) => options.run(),
         Command::Node(options) => options.run(),
     }
 }

@@ -64,3 +64,20 @@ pub(super) fn all_gather(shape: &Shape<'_>, plan: &mut Plan) {
         }
     }
 }
+
+/// The root sends all elements to the owner of the one part that has any, which sends them back.
+pub(super) fn round_trip(shape: &Shape<'_>, plan: &mut Plan) {
+    let all = 0..shape.count();
+    let other = shape.parts.iter().position(|part| !part.is_empty());
+    let (root, other) = (shape.root(), other.unwrap_or_default());
+    for round in 0..shape.segments(std::slice::from_ref(&all)) {
+        let segment = Span::buffer(shape.segment(&all, round));
+        if shape.rank == root {
+            plan.send_early(other, segment);
+            plan.receive(other, segment);
+        } else if shape.rank == other {
+            plan.receive(root, segment);
+            plan.send(root, segment);
+        }
+    }
+}

@@ -139,6 +139,7 @@ impl Plan {
             ) => {
                 direct::reduce(shape, &mut plan);
             }
+            (Operation::RoundTrip, Algorithm::Direct) => direct::round_trip(shape, &mut plan),
             (Operation::AllGather, Algorithm::Direct) => direct::all_gather(shape, &mut plan),
             (Operation::AllReduce, Algorithm::Doubling) => doubling::all_reduce(shape, &mut plan),
             (Operation::AllGather | Operation::Barrier, Algorithm::Doubling) => {
