@@ -12,6 +12,9 @@
 //! the binary `burn-dist` does.
 
 pub mod collective;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod fuzzing;
 pub mod host;
 pub mod launch;
 pub mod rendezvous;

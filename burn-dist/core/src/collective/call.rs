@@ -181,6 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fuzzing::{self, Random};
 
     fn headers() -> impl Strategy<Value = Header> {
         let call = (
@@ -233,6 +234,39 @@ mod tests {
                 prop_assert_eq!(read.encode(), bytes);
             }
         }
+    }
+
+    #[test]
+    fn damaged_headers_are_refused_or_read() {
+        let header = Header {
+            call: Call {
+                operation: Operation::Reduce,
+                reduction: Some(Reduction::Max),
+                element: ElementType::F16,
+                count: 1 << 40,
+                root: Some(65_534),
+            },
+            algorithm: Algorithm::Tree,
+            lent: true,
+            group: 0xABCD_EF01,
+            sequence: 812,
+            bytes: 512 << 10,
+        };
+        let (mut accepted, mut refused) = (0, 0);
+        for case in 0..fuzzing::cases() {
+            let bytes = Random::new(case).damage(&header.encode());
+            match bytes
+                .first_chunk()
+                .map(|bytes| (bytes, Header::decode(bytes)))
+            {
+                Some((bytes, Some(read))) => {
+                    accepted += 1;
+                    assert_eq!(read.encode(), *bytes);
+                }
+                _ => refused += 1,
+            }
+        }
+        assert!(accepted > 50 && refused > 50, "{accepted}, {refused}");
     }
 
     #[test]

@@ -120,3 +120,105 @@ pub(super) fn recognise(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::{Shutdown, TcpListener};
+
+    use super::*;
+    use crate::fuzzing::{self, Random};
+
+    fn pair() -> [TcpStream; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        [one, listener.accept().unwrap().0]
+    }
+
+    /// What both sides find.
+    fn meet(tokens: [&Token; 2], purposes: [&[u8]; 2]) -> [Result<(), HandshakeError>; 2] {
+        let [one, other] = pair();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| recognise(&one, Side::Connects, tokens[0], purposes[0]));
+            let second = recognise(&other, Side::Accepts, tokens[1], purposes[1]);
+            [first.join().unwrap(), second]
+        })
+    }
+
+    #[test]
+    fn who_knows_the_token_is_recognised() {
+        let (one, other, none) = (Token::new("one"), Token::new("other"), Token::default());
+        assert!(
+            meet([&one, &one], [b"join", b"join"])
+                .iter()
+                .all(Result::is_ok)
+        );
+        assert!(
+            meet([&none, &none], [b"join", b"join"])
+                .iter()
+                .all(Result::is_ok)
+        );
+        for (tokens, part) in [
+            ([&one, &other], "another token"),
+            ([&one, &none], "no token"),
+        ] {
+            let [first, second] = meet(tokens, [b"join", b"join"]);
+            let text = first.unwrap_err().to_string();
+            assert!(
+                text.contains(part) && text.contains("BURN_DIST_TOKEN"),
+                "{text}"
+            );
+            assert!(second.is_err());
+        }
+        // What a connection is for, and so the world, belongs to what is proven.
+        assert!(
+            meet([&one, &one], [b"lane 1", b"lane 2"])
+                .iter()
+                .all(Result::is_err)
+        );
+    }
+
+    #[test]
+    fn what_was_heard_once_helps_nobody() {
+        let token = Token::new("secret");
+        // A listener sends back what it gets: the greeting and the proof of the other side.
+        let [one, other] = pair();
+        let echo = std::thread::spawn(move || {
+            let _ = io::copy(&mut (&other).take(HELLO as u64 + 32), &mut &other);
+        });
+        let outcome = recognise(&one, Side::Connects, &token, b"join");
+        assert!(
+            matches!(outcome, Err(HandshakeError::Token(_))),
+            "{outcome:?}"
+        );
+        echo.join().unwrap();
+    }
+
+    #[test]
+    fn damaged_greetings_are_turned_away_at_once() {
+        let token = Token::new("secret");
+        let mut hello = MAGIC.to_vec();
+        hello.extend(VERSION.to_le_bytes());
+        hello.push(1);
+        hello.extend([7; 32 + 32]);
+        // Each takes two system calls for a connection.
+        for case in 0..fuzzing::cases() / 10 {
+            let [one, other] = pair();
+            let bytes = Random::new(case).damage(&hello);
+            // Turned away before it has said all.
+            let _ = (&other).write_all(&bytes);
+            other.shutdown(Shutdown::Write).unwrap();
+            let began = Instant::now();
+            assert!(recognise(&one, Side::Accepts, &token, b"join").is_err());
+            assert!(began.elapsed() < PATIENCE);
+        }
+    }
+
+    #[test]
+    fn silence_has_an_end() {
+        let [one, _other] = pair();
+        let began = Instant::now();
+        assert!(recognise(&one, Side::Accepts, &Token::default(), b"join").is_err());
+        assert!(began.elapsed() >= PATIENCE && began.elapsed() < 3 * PATIENCE);
+    }
+}

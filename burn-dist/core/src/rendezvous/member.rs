@@ -176,6 +176,7 @@ pub(super) enum Welcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzing;
 
     fn host(name: &str) -> Host {
         Host {
@@ -213,6 +214,20 @@ mod tests {
             reason.contains("127.0.1.1") && reason.contains("rank 2 on b"),
             "{reason}"
         );
+    }
+
+    #[test]
+    fn damaged_messages_are_refused_or_read() {
+        let roster = roster(&[("a", "10.0.0.1"), ("b", "fd00::2")]);
+        fuzzing::messages(&[Join {
+            member: roster.members[1].clone(),
+            world_size: 2,
+            terms: Terms {
+                build: Some(7),
+                options: vec![("batch_size".into(), "16".into())],
+            },
+        }]);
+        fuzzing::messages(&[Welcome::Roster(roster), Welcome::Refused("no".into())]);
     }
 
     #[test]

@@ -44,3 +44,50 @@ pub(super) enum FromCoordinator {
     /// The coordinator leaves, after so many operations.
     Leaves { after: u64 },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{ElementType, Operation, Reduction};
+    use crate::fuzzing;
+
+    fn call() -> Call {
+        Call {
+            operation: Operation::Reduce,
+            reduction: Some(Reduction::Mean),
+            element: ElementType::BF16,
+            count: 6_553_600,
+            root: Some(3),
+        }
+    }
+
+    #[test]
+    fn damaged_messages_are_refused_or_read() {
+        let call = call();
+        let place = "host, process 7".to_owned();
+        let error = CollectiveError::Missing {
+            ranks: vec![(3, place)],
+            sequence: 812,
+            call,
+            seconds: 300,
+        };
+        let standing = Standing::In {
+            call,
+            waits_for: vec![1, 3],
+        };
+        fuzzing::messages(&[
+            ToCoordinator::Waiting { sequence: 7, call },
+            ToCoordinator::Answer {
+                sequence: 7,
+                standing,
+            },
+            ToCoordinator::Failed(error.clone()),
+            ToCoordinator::Leaves { after: 9 },
+        ]);
+        fuzzing::messages(&[
+            FromCoordinator::Ask { sequence: 3 },
+            FromCoordinator::Abort(error),
+            FromCoordinator::Leaves { after: 1 },
+        ]);
+    }
+}

@@ -21,6 +21,8 @@ pub struct TcpLane {
     arrived: Mirror,
     consumed: u64,
     filled: u64,
+    /// Nothing comes behind what is at hand.
+    ended: bool,
 }
 
 impl TcpLane {
@@ -38,6 +40,7 @@ impl TcpLane {
             arrived: Mirror::private(WINDOW)?,
             consumed: 0,
             filled: 0,
+            ended: false,
         })
     }
 
@@ -90,7 +93,8 @@ impl Lane for TcpLane {
         let free = unsafe { self.arrived.bytes_mut(self.filled, missing) };
         match Self::read(&mut self.stream, free) {
             Ok(count) => self.filled += count as u64,
-            Err(_) if at_hand > 0 => {}
+            // It may be enough; if it is not, `check` says that no more comes.
+            Err(_) if at_hand > 0 => self.ended = true,
             Err(error) => return Err(error),
         }
         Ok(self.at_hand())
@@ -124,6 +128,10 @@ impl Lane for TcpLane {
             Err(_) if count > 0 => Ok(count),
             Err(error) => Err(error),
         }
+    }
+
+    fn check(&self) -> Result<(), LaneError> {
+        if self.ended { Err(LaneError::Closed) } else { Ok(()) }
     }
 
     fn readiness(&self) -> Readiness<'_> {
