@@ -50,10 +50,7 @@ pub enum CollectiveError {
         other: (usize, Algorithm),
     },
     /// A process does not live any more.
-    #[error(
-        "rank {rank} ({place}) has died: its connection has ended {}",
-        during(last)
-    )]
+    #[error("rank {rank} ({place}) has died: {reason}, {}", during(last))]
     Died {
         /// The rank.
         rank: usize,

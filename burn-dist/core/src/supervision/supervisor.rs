@@ -175,7 +175,7 @@ impl Supervisor {
         }
         // Nobody has said why: who should have is what is missing.
         let alone = self.uncoordinated.load(Ordering::Acquire);
-        if waited >= self.timeout + if alone { Duration::ZERO } else { GRACE } {
+        if waited >= self.timeout {
             let seconds = self.timeout.as_secs();
             return Err(self.fail(if alone {
                 let waiting = vec![(self.rank, peers.to_vec())];

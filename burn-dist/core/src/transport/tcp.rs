@@ -131,7 +131,11 @@ impl Lane for TcpLane {
     }
 
     fn check(&self) -> Result<(), LaneError> {
-        if self.ended { Err(LaneError::Closed) } else { Ok(()) }
+        if self.ended {
+            Err(LaneError::Closed)
+        } else {
+            Ok(())
+        }
     }
 
     fn readiness(&self) -> Readiness<'_> {
