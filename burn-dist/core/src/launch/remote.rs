@@ -116,7 +116,7 @@ mod tests {
         let found: Vec<&OsStr> = command.get_args().collect();
         assert_eq!(found[..3], ["-p", "2 2", "me@b"]);
         let text = found[3].to_str().unwrap();
-        let text = text.replace("printf node", "pwd && printf '%s|'");
+        let text = text.replace("exec printf node", "pwd && printf '%s|'");
         let shell = Command::new("sh").arg("-c").arg(text).output().unwrap();
         let printed = String::from_utf8(shell.stdout).unwrap();
         let expected = "/tmp\n--first-rank=2|--ranks=2|--world-size=4|--grace=1.5|--|./my program|";

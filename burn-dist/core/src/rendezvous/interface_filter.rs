@@ -16,6 +16,9 @@ const NAME: &str = "BURN_DIST_IFNAME";
 /// What it may be, for errors.
 const EXPECTED: &str = "BURN_DIST_IFNAME may be the beginning of a name (eth), =NAME for that name only, an address (10.1.2.3), a subnet (10.1.0.0/16), or several with commas; ^ before the first leaves out what the list means";
 
+/// What is against an interface that may be used once it is up.
+pub(super) const DOWN: &str = "down";
+
 /// The longest name that Linux gives to an interface, in bytes.
 const LONGEST_NAME: usize = 15;
 
@@ -201,7 +204,7 @@ impl InterfaceFilter {
             _ => {}
         }
         if !interface.is_up {
-            return Some("down");
+            return Some(DOWN);
         }
         let all_on_this_host = peer.is_some_and(|peer| peer.is_loopback());
         let loopback = interface.is_loopback && !all_on_this_host && !self.names(interface);

@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::RendezvousError;
 use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
 use super::identity::MeetingPoint;
+use super::interface_filter::{DOWN, InterfaceError};
 use super::meeting::PURPOSE;
 use super::member::{Join, Roster, Welcome};
 use super::token::Token;
@@ -80,7 +81,7 @@ fn attempt(
     let addresses = addresses(point).map_err(Attempt::Later)?;
     let mut reason = format!("{point} stands for no address");
     for address in addresses {
-        let from = source(&address.ip()).map_err(Attempt::Never)?;
+        let from = source(&address.ip()).map_err(no_source)?;
         let rest = deadline
             .saturating_duration_since(Instant::now())
             .min(PATIENCE);
@@ -96,6 +97,18 @@ fn attempt(
         }
     }
     Err(Attempt::Later(reason))
+}
+
+/// An interface that is down may come up, as in a container that has just started; one that is not there does not.
+fn no_source(error: RendezvousError) -> Attempt {
+    match &error {
+        RendezvousError::Interface(InterfaceError::NoMatch { rejected, .. })
+            if rejected.iter().any(|(_, reason)| *reason == DOWN) =>
+        {
+            Attempt::Later(error.to_string())
+        }
+        _ => Attempt::Never(error),
+    }
 }
 
 fn addresses(point: &MeetingPoint) -> Result<Vec<SocketAddr>, String> {

@@ -89,46 +89,59 @@ pub(super) fn gather(
     let (acceptor, joins) = Acceptor::start(listener, token, PURPOSE.to_vec(), report)?;
     let outcome = wait_for_all(&own, &joins, Instant::now() + timeout, report);
     drop(acceptor);
-    let (members, mut streams, refusal) = outcome?;
+    let (members, mut streams) = match outcome? {
+        Meeting::Complete(members, streams) => (members, streams),
+        Meeting::Refused(reason, told) => return Err(refuse(reason, &told)),
+    };
     let mut world = [0; 16];
     getrandom::fill(&mut world).map_err(io::Error::other)?;
     let roster = Roster {
         world: world.iter().map(|byte| format!("{byte:02x}")).collect(),
         members: members.into_values().map(|join| join.member).collect(),
     };
-    let refusal = refusal.or_else(|| roster.unreachable());
-    let welcome = match &refusal {
-        Some(reason) => Welcome::Refused(reason.clone()),
-        None => Welcome::Roster(roster.clone()),
-    };
+    if let Some(reason) = roster.unreachable() {
+        let told: Vec<TcpStream> = streams.into_values().collect();
+        return Err(refuse(reason, &told));
+    }
+    let welcome = Welcome::Roster(roster.clone());
     for (rank, stream) in &mut streams {
         let deadline = Instant::now() + PATIENCE;
         let sent = wire::send(&mut Until { stream, deadline }, &welcome);
-        if refusal.is_none() {
-            sent.map_err(|error| RendezvousError::Lost {
-                rank: *rank,
-                reason: error.to_string(),
-            })?;
-        }
+        sent.map_err(|error| RendezvousError::Lost {
+            rank: *rank,
+            reason: error.to_string(),
+        })?;
     }
-    match refusal {
-        Some(reason) => Err(RendezvousError::Refused(reason)),
-        None => Ok((roster, streams)),
-    }
+    Ok((roster, streams))
 }
 
-type Joined = (
-    BTreeMap<usize, Join>,
-    BTreeMap<usize, TcpStream>,
-    Option<String>,
-);
+/// Tells all why there will be no world.
+fn refuse(reason: String, told: &[TcpStream]) -> RendezvousError {
+    for stream in told {
+        let deadline = Instant::now() + PATIENCE;
+        // Who has gone need not know.
+        let _ = wire::send(
+            &mut Until { stream, deadline },
+            &Welcome::Refused(reason.clone()),
+        );
+    }
+    RendezvousError::Refused(reason)
+}
+
+/// How it ends that all are waited for.
+enum Meeting {
+    /// All ranks above 0 have come.
+    Complete(BTreeMap<usize, Join>, BTreeMap<usize, TcpStream>),
+    /// Why there will be no world, and who is to be told.
+    Refused(String, Vec<TcpStream>),
+}
 
 fn wait_for_all(
     own: &Join,
     joins: &Receiver<(Join, TcpStream)>,
     deadline: Instant,
     report: &Report,
-) -> Result<Joined, RendezvousError> {
+) -> Result<Meeting, RendezvousError> {
     let world_size = own.world_size;
     let mut members = BTreeMap::from([(own.member.rank, own.clone())]);
     let mut streams = BTreeMap::new();
@@ -162,14 +175,16 @@ fn wait_for_all(
         };
         let rank = join.member.rank;
         let refusal = refusal(own, &members, &streams, &join);
-        // Who has gone and come again takes its own place.
         members.insert(rank, join);
-        streams.insert(rank, stream);
-        if refusal.is_some() {
-            return Ok((members, streams, refusal));
+        // Who has gone and come again takes its own place.
+        let before = streams.insert(rank, stream);
+        if let Some(refusal) = refusal {
+            // Both of two that claim one rank are told.
+            let told = streams.into_values().chain(before).collect();
+            return Ok(Meeting::Refused(refusal, told));
         }
     }
-    Ok((members, streams, None))
+    Ok(Meeting::Complete(members, streams))
 }
 
 /// Why there can be no world with `join`.

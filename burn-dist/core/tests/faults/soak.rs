@@ -1,0 +1,15 @@
+//! Many operations: right each time, and in memory that does not grow.
+
+use super::processes::Job;
+
+#[test]
+fn operations_go_on_for_long_in_flat_memory() {
+    let seconds = std::env::var("BURN_DIST_SOAK_SECONDS").unwrap_or_else(|_| "3".into());
+    for transport in super::processes::TRANSPORTS {
+        let mut job = Job::start(3, transport, &format!("soak {seconds}"), |_, command| {
+            command.env("BURN_DIST_OP_TIMEOUT", "60");
+        });
+        job.assert_done();
+        job.assert_gone();
+    }
+}
