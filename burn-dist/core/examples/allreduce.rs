@@ -39,9 +39,12 @@ struct Arguments {
     /// Factor between two sizes.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
     factor: u32,
-    /// Repetitions of each size; as many as take about a second, if it is not given.
+    /// Repetitions of each size; as many as take some seconds, if it is not given.
     #[arg(long)]
     repetitions: Option<usize>,
+    /// Seconds of each size, about.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
     /// File for the results.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -133,7 +136,7 @@ fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error
     let mut rows = Vec::new();
     let mut size = arguments.min;
     while size <= arguments.max {
-        let row = measure(world, size, arguments.repetitions)?;
+        let row = measure(world, size, arguments)?;
         if root {
             println!(
                 "{:>11} {:>8} float    sum {:>8.1} {:>10.1} {:>10.1} {:>11.3} {:>11.3} {:>6}",
@@ -162,13 +165,13 @@ fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-fn measure(world: &World, size: usize, repetitions: Option<usize>) -> Result<Row, Box<dyn Error>> {
+fn measure(world: &World, size: usize, arguments: &Arguments) -> Result<Row, Box<dyn Error>> {
     const WARM_UP: usize = 3;
     let count = size / 4;
     let mut data = world.alloc::<f32>(count)?;
     let ranks = world.size();
     let mut times = Vec::new();
-    let mut repetitions = repetitions.unwrap_or(0);
+    let mut repetitions = arguments.repetitions.unwrap_or(0);
     let mut index = 0;
     while index < WARM_UP + repetitions.max(1) {
         for (index, value) in data.iter_mut().enumerate() {
@@ -182,7 +185,7 @@ fn measure(world: &World, size: usize, repetitions: Option<usize>) -> Result<Row
         if index >= WARM_UP {
             times.push(time[0]);
         } else if index + 1 == WARM_UP && repetitions == 0 {
-            repetitions = ((1.0 / time[0]) as usize).clamp(5, 2_000);
+            repetitions = ((arguments.seconds / time[0]) as usize).clamp(5, 2_000);
         }
         index += 1;
     }

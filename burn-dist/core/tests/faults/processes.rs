@@ -22,6 +22,8 @@ pub const TRANSPORTS: [&str; 2] = ["tcp", "shm"];
 /// The ranks of a job. What is left of them is killed when it is dropped.
 pub struct Job {
     pub port: u16,
+    /// How long its ranks may take.
+    pub patience: Duration,
     ranks: Vec<Rank>,
     flights: tempfile::TempDir,
 }
@@ -101,6 +103,7 @@ impl Job {
     pub fn empty(port: u16) -> Self {
         Self {
             port,
+            patience: LONG,
             ranks: Vec::new(),
             flights: tempfile::tempdir().unwrap(),
         }
@@ -172,7 +175,7 @@ impl Job {
     /// Waits until a rank has ended.
     pub fn end(&mut self, rank: usize) -> End {
         let state = &mut self.ranks[rank];
-        let until = Instant::now() + LONG;
+        let until = Instant::now() + self.patience;
         // Its output ends with it, and with all that it has started.
         loop {
             let rest = until.saturating_duration_since(Instant::now());
