@@ -1,0 +1,164 @@
+//! Messages as they are sent, in pieces, and damaged.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
+
+use super::*;
+use crate::collective::call::{Call, Operation};
+use crate::collective::choice::Algorithm;
+use crate::collective::plan::{Shape, partition};
+use crate::collective::reduction::Reduction;
+use crate::fuzzing::{self, Random};
+use crate::transport::TcpLane;
+
+const COUNT: usize = 101;
+
+/// Nobody says that an operation has failed elsewhere.
+struct Nobody;
+
+impl Watch for Nobody {
+    fn waiting(&self, _peers: &[usize]) -> Result<(), Interruption> {
+        Ok(())
+    }
+}
+
+fn header(bytes: usize) -> Header {
+    Header {
+        call: Call {
+            operation: Operation::AllReduce,
+            reduction: Some(Reduction::Sum),
+            element: ElementType::F32,
+            count: COUNT as u64,
+            root: None,
+        },
+        algorithm: Algorithm::Direct,
+        lent: false,
+        group: 7,
+        sequence: 3,
+        bytes: bytes as u32,
+    }
+}
+
+/// What rank 0 makes of what rank 1 sends.
+fn received(bytes: &[u8]) -> (Result<(), Interruption>, Vec<f32>) {
+    received_in_pieces(&[bytes])
+}
+
+/// The same of pieces with a pause between them.
+fn received_in_pieces(pieces: &[&[u8]]) -> (Result<(), Interruption>, Vec<f32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let stream = listener.accept().unwrap().0;
+    other.set_nodelay(true).unwrap();
+    other.write_all(pieces[0]).unwrap();
+    let rest: Vec<Vec<u8>> = pieces[1..].iter().map(|piece| piece.to_vec()).collect();
+    let writer = std::thread::spawn(move || {
+        for piece in rest {
+            std::thread::sleep(Duration::from_micros(200));
+            let _ = other.write_all(&piece);
+        }
+        // Who refuses what it gets hangs up before.
+        let _ = other.shutdown(Shutdown::Write);
+        // What is sent back is of no interest, but its end would be.
+        let _ = io::copy(&mut other, &mut io::sink());
+    });
+    let lane = TcpLane::new(stream, Duration::from_secs(5)).unwrap();
+    let mut links: Vec<Link> = vec![Vec::new(), vec![Box::new(lane)]];
+    let parts = partition(COUNT, 2);
+    let shape = Shape {
+        rank: 0,
+        call: header(0).call,
+        parts: &parts,
+        segment: 1 << 10,
+        ranks_of_host: None,
+    };
+    let plan = Plan::new(&shape, Algorithm::Direct);
+    let mut buffer = vec![1f32; COUNT];
+    let work = Work {
+        plan: &plan,
+        header: header(0),
+        element: ElementType::F32,
+        ranks: 2,
+        buffer: bytemuck::cast_slice_mut(&mut buffer),
+        scratch: &mut [],
+    };
+    let outcome = execute(work, &mut links, Poll::Block, None, &Nobody);
+    drop(links);
+    writer.join().unwrap();
+    (outcome, buffer)
+}
+
+/// The contributions of rank 1 to the first part, and its result of the second.
+fn messages() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in partition(COUNT, 2) {
+        let payload = vec![2f32; part.len()];
+        let payload: &[u8] = bytemuck::cast_slice(&payload);
+        bytes.extend(header(payload.len()).encode());
+        bytes.extend(payload);
+        bytes.extend(&[0; 8][..filling(payload.len())]);
+    }
+    bytes
+}
+
+#[test]
+fn what_is_sent_is_received() {
+    let (outcome, buffer) = received(&messages());
+    outcome.unwrap();
+    let first = partition(COUNT, 2)[0].len();
+    assert!(buffer[..first].iter().all(|sum| *sum == 3.0));
+    assert!(buffer[first..].iter().all(|result| *result == 2.0));
+}
+
+#[test]
+fn messages_may_come_in_pieces_cut_at_any_byte() {
+    let bytes = messages();
+    for cut in 0..bytes.len() {
+        let (first, second) = bytes.split_at(cut);
+        received_in_pieces(&[first, second]).0.unwrap();
+    }
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    received_in_pieces(&single).0.unwrap();
+}
+
+#[test]
+fn another_call_is_told_from_garbage() {
+    let mut other = messages();
+    other[16] ^= 1;
+    assert!(matches!(
+        received(&other).0,
+        Err(Interruption::Mismatch { peer: 1, .. })
+    ));
+    let mut garbage = messages();
+    garbage[0] ^= 1;
+    assert!(matches!(
+        received(&garbage).0,
+        Err(Interruption::Garbage { peer: 1 })
+    ));
+    // TCP lends nothing, whatever a header says.
+    let mut lent = messages();
+    lent[9] = 1;
+    assert!(matches!(
+        received(&lent).0,
+        Err(Interruption::Link { peer: 1, .. })
+    ));
+    let cut = &messages()[..60];
+    assert!(matches!(
+        received(cut).0,
+        Err(Interruption::Link { peer: 1, .. })
+    ));
+}
+
+#[test]
+fn damaged_messages_are_an_error_or_numbers() {
+    let sound = messages();
+    let mut refused = 0;
+    // Each takes a connection.
+    for case in 0..fuzzing::cases() / 10 {
+        let bytes = Random::new(case).damage(&sound);
+        refused += u64::from(received(&bytes).0.is_err());
+    }
+    assert!(refused > fuzzing::cases() / 100, "{refused}");
+}
