@@ -103,7 +103,7 @@ impl LaunchError {
     pub(super) fn random(error: getrandom::Error) -> Self {
         Self::System {
             what: "cannot make a random token",
-            source: error.into(),
+            source: io::Error::other(error),
         }
     }
 }
