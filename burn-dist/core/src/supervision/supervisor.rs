@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::coordinator::Coordinator;
@@ -32,6 +32,7 @@ pub(crate) struct Supervisor {
     log: Mutex<Log>,
     failure: OnceLock<CollectiveError>,
     failed: AtomicBool,
+    flight_is_written: Once,
     /// Rank 0 has left, and with it the coordinator.
     uncoordinated: AtomicBool,
     /// The folder for the records of a failure.
@@ -98,6 +99,7 @@ impl Supervisor {
             }),
             failure: OnceLock::new(),
             failed: AtomicBool::new(false),
+            flight_is_written: Once::new(),
             uncoordinated: AtomicBool::new(false),
             flights: writings.flights,
         });
@@ -236,13 +238,19 @@ impl Supervisor {
 
     /// Fails, unless it has before: the first cause.
     pub fn fail(&self, error: CollectiveError) -> CollectiveError {
-        let new = self.failure.set(error.clone()).is_ok();
-        self.failed.store(true, Ordering::Release);
-        if new {
-            self.write_flight();
+        if self.declare(error.clone()) {
             self.tell(&ToCoordinator::Failed(error.clone()));
         }
         self.failure.get().cloned().unwrap_or(error)
+    }
+
+    /// Fails, unless it has before; whether this was the first cause. Nobody learns of the failure before the records
+    /// are written: a program that does may end at once.
+    fn declare(&self, error: CollectiveError) -> bool {
+        let is_first = self.failure.set(error).is_ok();
+        self.flight_is_written.call_once(|| self.write_flight());
+        self.failed.store(true, Ordering::Release);
+        is_first
     }
 
     /// The failure, if there is one.
@@ -304,11 +312,7 @@ impl Supervisor {
                 self.tell(&ToCoordinator::Answer { sequence, standing });
             }
             FromCoordinator::Abort(error) => {
-                let new = self.failure.set(error).is_ok();
-                self.failed.store(true, Ordering::Release);
-                if new {
-                    self.write_flight();
-                }
+                self.declare(error);
             }
             FromCoordinator::Leaves { .. } => self.uncoordinated.store(true, Ordering::Release),
         }
