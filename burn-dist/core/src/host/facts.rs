@@ -58,11 +58,10 @@ impl HostFacts {
     }
 
     fn of(root: &Root, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let boot_id = |text: &str| Some(text.trim().to_string()).filter(|id| !id.is_empty());
         let group = Group::of(root, "memory");
         Self {
             name: Fact::new(Some(own_name()), "uname"),
-            boot_id: Fact::of_file(root, "/proc/sys/kernel/random/boot_id", boot_id),
+            boot_id: boot_id(root),
             namespaces: Namespaces::gather(root),
             cores: Cores::gather(root),
             cgroup_version: Fact::new(group.map(|group| group.version), MEMBERSHIP),
@@ -74,6 +73,16 @@ impl HostFacts {
             open_files: OpenFiles::gather(),
         }
     }
+}
+
+/// What tells this start of this host from every other.
+pub(crate) fn own_boot_id() -> Option<String> {
+    boot_id(&Root::of_process()).value
+}
+
+fn boot_id(root: &Root) -> Fact<String> {
+    let filled = |text: &str| Some(text.trim().to_string()).filter(|id| !id.is_empty());
+    Fact::of_file(root, "/proc/sys/kernel/random/boot_id", filled)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub fn resolve(host: &str) -> NameResolution {
 }
 
 /// The name of this host.
-pub(super) fn own_name() -> String {
+pub(crate) fn own_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 

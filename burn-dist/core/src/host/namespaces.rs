@@ -18,6 +18,11 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        Self::gather(&Root::of_process())
+    }
+
     pub(super) fn gather(root: &Root) -> Self {
         let of = |kind: &str| {
             let path = format!("/proc/self/ns/{kind}");

@@ -23,6 +23,11 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
+    /// That of this process.
+    pub fn of_process() -> Self {
+        Self::gather(&Root::of_process())
+    }
+
     pub(super) fn gather(root: &Root) -> Self {
         let folder = root.at(FOLDER);
         let (total, free) = match statvfs(&folder) {

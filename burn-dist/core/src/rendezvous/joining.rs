@@ -163,7 +163,11 @@ pub(super) fn join(
     let mut stream = Until { stream, deadline };
     let outcome = wire::send(&mut stream, join).and_then(|()| wire::receive(&mut stream));
     match outcome {
-        Ok(Welcome::Roster(roster)) => Ok(roster),
+        Ok(Welcome::Roster(roster)) if roster.is_of(join.world_size) => Ok(roster),
+        Ok(Welcome::Roster(_)) => Err(RendezvousError::Lost {
+            rank: 0,
+            reason: "it has sent a list of other ranks".into(),
+        }),
         Ok(Welcome::Refused(reason)) => Err(RendezvousError::Refused(reason)),
         Err(WireError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
             Err(RendezvousError::Late {

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::{self, Namespaces};
+
 /// Where a process runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
@@ -20,22 +22,12 @@ pub struct Host {
 impl Host {
     /// The host of this process. What the system does not tell is empty, and equal to nothing.
     pub fn of_process() -> Self {
-        let read = |path: &str| {
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            text.trim().to_owned()
-        };
-        let link = |path: &str| {
-            let target = std::fs::read_link(path).unwrap_or_default();
-            target.display().to_string()
-        };
+        let Namespaces { ipc, network, .. } = Namespaces::of_process();
         Self {
-            name: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
-            boot: read("/proc/sys/kernel/random/boot_id"),
-            network: link("/proc/self/ns/net"),
-            ipc: link("/proc/self/ns/ipc"),
+            name: host::own_name(),
+            boot: host::own_boot_id().unwrap_or_default(),
+            network: network.value.unwrap_or_default(),
+            ipc: ipc.value.unwrap_or_default(),
         }
     }
 
@@ -144,7 +136,16 @@ pub(crate) struct Roster {
 impl Roster {
     /// The number of the world in messages.
     pub fn group(&self) -> u32 {
-        u32::from_str_radix(&self.world[..8], 16).unwrap_or_default()
+        let first = self.world.get(..8);
+        first
+            .and_then(|first| u32::from_str_radix(first, 16).ok())
+            .unwrap_or_default()
+    }
+
+    /// Whether it names `world_size` ranks, each in its place: it comes from outside.
+    pub(super) fn is_of(&self, world_size: usize) -> bool {
+        let ranks = self.members.iter().map(|member| member.rank);
+        ranks.eq(0..world_size)
     }
 
     /// Why the ranks will not reach each other; `None` if nothing says so.
@@ -228,6 +229,19 @@ mod tests {
             },
         }]);
         fuzzing::messages(&[Welcome::Roster(roster), Welcome::Refused("no".into())]);
+    }
+
+    #[test]
+    fn a_roster_names_all_ranks_in_their_places() {
+        let mut roster = roster(&[("a", "10.0.0.1"), ("b", "10.0.0.2")]);
+        assert!(roster.is_of(2) && !roster.is_of(1) && !roster.is_of(3));
+        roster.members.swap(0, 1);
+        assert!(!roster.is_of(2));
+        // Whatever rank 0 calls the world.
+        for world in ["", "é", "x", "0123456z", "0123456789"] {
+            roster.world = world.into();
+            roster.group();
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::doorbell::Doorbell;
 use super::heap::{Heap, LentHeap};
 use super::ring::{Layout, Reader, Writer};
-use super::segment::{Segment, free, remove};
+use super::segment::{Segment, remove};
+use crate::host::{Bytes, SharedMemory};
 use crate::transport::WINDOW;
 
 /// Bytes of a ring: as much as two cores' caches hold beside the data itself.
@@ -21,16 +22,9 @@ const SECRET: usize = 0;
 /// Why there is no shared memory.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedMemoryError {
-    /// `/dev/shm` is too small, as Docker makes it.
-    #[error(
-        "/dev/shm has {free} bytes free, and {needed} are needed: start the container with a larger --shm-size, or mount a volume with medium: Memory"
-    )]
-    Small {
-        /// Bytes that are free.
-        free: u64,
-        /// Bytes that are needed.
-        needed: u64,
-    },
+    /// `/dev/shm` is too small, as Docker makes it, or may not be written: which, and what to do.
+    #[error("{0}")]
+    Unfit(String),
     /// The system says so.
     #[error("/dev/shm cannot be used: {0}")]
     Io(#[from] io::Error),
@@ -65,9 +59,8 @@ impl Inbox {
             rings,
             capacity: CAPACITY,
         };
-        let (free, needed) = (free()?, layout.heap() as u64);
-        if free < needed {
-            return Err(SharedMemoryError::Small { free, needed });
+        if let Some(remedy) = SharedMemory::of_process().remedy(Bytes(layout.heap() as u64)) {
+            return Err(SharedMemoryError::Unfit(remedy));
         }
         let secret = getrandom::u64().map_err(io::Error::other)?;
         let name = format!(

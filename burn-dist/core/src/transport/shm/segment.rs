@@ -1,6 +1,5 @@
 //! A file in `/dev/shm` and the numbers in it.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -103,11 +102,4 @@ pub(super) fn remove(name: &str) {
 
 fn path(name: &str) -> String {
     format!("{FOLDER}/{name}")
-}
-
-/// Bytes that are free for shared memory.
-pub(super) fn free() -> io::Result<u64> {
-    let folder = File::open(FOLDER)?;
-    let system = rustix::fs::fstatvfs(&folder)?;
-    Ok(system.f_bavail * system.f_frsize)
 }
