@@ -124,21 +124,24 @@ fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error
         let peers: Vec<String> = (0..ranks)
             .map(|rank| world.transport(rank).map_or("-".into(), |t| t.to_string()))
             .collect();
-        println!(
+        writeln!(
+            std::io::stdout(),
             "# {ranks} ranks, from rank 0: {}, poll {}",
             peers.join(" "),
             world.poll()
-        );
-        println!(
+        )?;
+        writeln!(
+            std::io::stdout(),
             "#     bytes    count  type  redop   min µs  median µs     p99 µs  algbw GB/s  busbw GB/s  wrong"
-        );
+        )?;
     }
     let mut rows = Vec::new();
     let mut size = arguments.min;
     while size <= arguments.max {
         let row = measure(world, size, arguments)?;
         if root {
-            println!(
+            writeln!(
+                std::io::stdout(),
                 "{:>11} {:>8} float    sum {:>8.1} {:>10.1} {:>10.1} {:>11.3} {:>11.3} {:>6}",
                 row.bytes,
                 row.bytes / 4,
@@ -148,7 +151,7 @@ fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error
                 row.algorithm_gb_s,
                 row.bus_gb_s,
                 row.wrong
-            );
+            )?;
             std::io::stdout().flush()?;
         }
         rows.push(row);

@@ -34,6 +34,28 @@ fn doctor_alone_says_what_is_here() {
 }
 
 #[test]
+fn an_output_that_nobody_reads_is_one_line_and_no_panic() {
+    let script = format!("{BURN_DIST} doctor | true; exit ${{PIPESTATUS[0]}}");
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    // It may have written all before the reader was gone.
+    let error = text(&output.stderr);
+    assert!(
+        error.is_empty() || (error.lines().count() == 1 && error.contains("Broken pipe")),
+        "{error}"
+    );
+    let full = Command::new("bash")
+        .args(["-c", &format!("{BURN_DIST} doctor >/dev/full")])
+        .output()
+        .unwrap();
+    assert_eq!(full.status.code(), Some(1));
+    let error = text(&full.stderr);
+    assert!(
+        error.starts_with("burn-dist: ") && error.lines().count() == 1,
+        "{error}"
+    );
+}
+
+#[test]
 fn doctor_says_what_is_wrong_before_it_ends() {
     let output = burn_dist(
         &["doctor"],

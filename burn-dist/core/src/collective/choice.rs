@@ -115,6 +115,15 @@ pub enum Order {
     Any,
 }
 
+impl Display for Order {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Rank => "rank",
+            Self::Any => "any",
+        })
+    }
+}
+
 /// How ranks are spread over hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Topology {
@@ -166,6 +175,22 @@ pub struct Table {
     pub direct_up_to_ranks: usize,
     /// Bytes up to which a broadcast or a reduction takes a tree.
     pub tree_up_to: u64,
+}
+
+/// Its limits, in a line.
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            doubling_up_to,
+            rabenseifner_up_to,
+            direct_up_to_ranks,
+            tree_up_to,
+        } = self;
+        write!(
+            f,
+            "doubling to {doubling_up_to}, rabenseifner to {rabenseifner_up_to}, direct to {direct_up_to_ranks} ranks, tree to {tree_up_to}"
+        )
+    }
 }
 
 impl Default for Table {

@@ -1,5 +1,6 @@
 //! What a process may choose about its world, mostly by variables.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -185,18 +186,22 @@ impl Options {
     pub(super) fn terms(&self) -> Vec<(String, String)> {
         let own = [
             ("BURN_DIST_STREAMS", self.streams.to_string()),
-            ("BURN_DIST_TRANSPORT", format!("{:?}", self.transport)),
-            ("BURN_DIST_ORDER", format!("{:?}", self.order)),
-            ("BURN_DIST_ALGORITHM", format!("{:?}", self.algorithm)),
-            ("BURN_DIST_TUNE", format!("{:?}", self.table)),
+            ("BURN_DIST_TRANSPORT", named(self.transport, "auto")),
+            ("BURN_DIST_ORDER", self.order.to_string()),
+            ("BURN_DIST_ALGORITHM", named(self.algorithm, "by size")),
+            ("BURN_DIST_TUNE", self.table.to_string()),
             (
                 "BURN_DIST_OP_TIMEOUT",
-                format!("{:?}", self.operation_timeout),
+                self.operation_timeout.as_secs_f64().to_string(),
             ),
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value));
         self.configuration.iter().cloned().chain(own).collect()
     }
+}
+
+fn named(value: Option<impl Display>, none: &str) -> String {
+    value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
 struct Reading<'a>(&'a Environment);

@@ -111,7 +111,11 @@ fn what_does_not_fit_together_is_refused_on_both_sides() {
     );
     refused(
         value("BURN_DIST_ORDER", ["rank", "any"]),
-        &["BURN_DIST_ORDER", "≠"],
+        &["BURN_DIST_ORDER any ≠ rank"],
+    );
+    refused(
+        value("BURN_DIST_TRANSPORT", ["tcp", "auto"]),
+        &["BURN_DIST_TRANSPORT auto ≠ tcp"],
     );
 }
 

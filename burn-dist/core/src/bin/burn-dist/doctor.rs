@@ -1,6 +1,7 @@
 //! `burn-dist doctor`: what is detected and why, and how fast each pair of ranks is.
 
 use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use burn_dist_core::host::{Bytes, HostFacts, resolve};
 use burn_dist_core::rendezvous::{
     Environment, Identity, InterfaceFilter, Launcher, MeetingPoint, interfaces,
 };
+use burn_dist_core::transport::Transport;
 use burn_dist_core::{Options as WorldOptions, World};
 
 /// Say what a rank would find here: launcher, network, limits; and how fast each pair of ranks is.
@@ -43,13 +45,13 @@ fn examine() -> Result<(), Box<dyn Error>> {
         .as_ref()
         .map_or(true, |identity| identity.local_rank.unwrap_or(0) == 0);
     if speaks {
-        println!("launcher");
+        super::say(format_args!("launcher"))?;
         match &identity {
-            Ok(identity) => show_identity(identity),
-            Err(error) => println!("  {error}"),
+            Ok(identity) => show_identity(identity)?,
+            Err(error) => super::say(format_args!("  {error}"))?,
         }
-        show_host(identity.as_ref().ok());
-        show_network(&environment, identity.as_ref().ok());
+        show_host(identity.as_ref().ok())?;
+        show_network(&environment, identity.as_ref().ok())?;
     }
     let identity = identity?;
     let options = WorldOptions::of(&environment)?;
@@ -60,61 +62,83 @@ fn examine() -> Result<(), Box<dyn Error>> {
     show_pairs(&world)
 }
 
-fn show_identity(identity: &Identity) {
+fn show_identity(identity: &Identity) -> io::Result<()> {
     match identity.launcher {
-        Launcher::None => println!("  none: one process; its variables would say more"),
-        launcher => println!(
+        Launcher::None => super::say(format_args!(
+            "  none: one process; its variables would say more"
+        ))?,
+        launcher => super::say(format_args!(
             "  {launcher}: rank {} of {}, local rank {}",
             identity.rank,
             identity.world_size,
             identity
                 .local_rank
                 .map_or("unknown".to_owned(), |rank| rank.to_string())
-        ),
+        ))?,
     }
     if let Some(point) = &identity.meeting_point {
-        println!("  ranks meet at {point}");
+        super::say(format_args!("  ranks meet at {point}"))?;
     }
+    Ok(())
 }
 
-fn show_host(identity: Option<&Identity>) {
+fn show_host(identity: Option<&Identity>) -> io::Result<()> {
     let facts = HostFacts::gather();
     let ranks = identity
         .and_then(|identity| identity.local_world_size)
         .unwrap_or(1);
-    println!("host");
-    println!("  name                {}", facts.name);
-    println!("  container           {}", facts.container);
-    println!("  cores               {}", facts.cores.available);
-    println!("  core quota          {}", facts.cores.quota);
-    println!("  memory limit        {}", facts.memory_limit.bytes);
-    println!(
+    super::say(format_args!("host"))?;
+    super::say(format_args!("  name                {}", facts.name))?;
+    super::say(format_args!("  container           {}", facts.container))?;
+    super::say(format_args!(
+        "  cores               {}",
+        facts.cores.available
+    ))?;
+    super::say(format_args!("  core quota          {}", facts.cores.quota))?;
+    super::say(format_args!(
+        "  memory limit        {}",
+        facts.memory_limit.bytes
+    ))?;
+    super::say(format_args!(
         "  /dev/shm            {}, free {}",
         facts.shared_memory.total, facts.shared_memory.free
-    );
-    println!("  locked memory       {}", facts.memory_lock.soft);
-    println!("  open files          {}", facts.open_files.soft);
-    println!("  IPC namespace       {}", facts.namespaces.ipc);
-    println!("  network namespace   {}", facts.namespaces.network);
+    ))?;
+    super::say(format_args!(
+        "  locked memory       {}",
+        facts.memory_lock.soft
+    ))?;
+    super::say(format_args!(
+        "  open files          {}",
+        facts.open_files.soft
+    ))?;
+    super::say(format_args!(
+        "  IPC namespace       {}",
+        facts.namespaces.ipc
+    ))?;
+    super::say(format_args!(
+        "  network namespace   {}",
+        facts.namespaces.network
+    ))?;
     let remedies = [
         facts.cores.remedy(ranks),
         facts.shared_memory.remedy(SHARED),
         facts.memory_lock.remedy(LOCKED),
     ];
     for remedy in remedies.into_iter().flatten() {
-        println!("  ! {remedy}");
+        super::say(format_args!("  ! {remedy}"))?;
     }
+    Ok(())
 }
 
-fn show_network(environment: &Environment, identity: Option<&Identity>) {
-    println!("network");
+fn show_network(environment: &Environment, identity: Option<&Identity>) -> io::Result<()> {
+    super::say(format_args!("network"))?;
     let interfaces = match interfaces() {
         Ok(interfaces) => interfaces,
-        Err(error) => return println!("  no interfaces: {error}"),
+        Err(error) => return super::say(format_args!("  no interfaces: {error}")),
     };
     for interface in &interfaces {
         let state = if interface.is_up { "" } else { ", down" };
-        println!("  {interface}{state}");
+        super::say(format_args!("  {interface}{state}"))?;
     }
     let host = match identity.and_then(|identity| identity.meeting_point.as_ref()) {
         Some(MeetingPoint::Tcp { host, .. }) => Some(host.clone()),
@@ -122,20 +146,26 @@ fn show_network(environment: &Environment, identity: Option<&Identity>) {
     };
     let resolved = host.map(|host| resolve(&host));
     if let Some(resolved) = &resolved {
-        println!("  {} is {:?}", resolved.host, resolved.addresses);
+        super::say(format_args!(
+            "  {} is {:?}",
+            resolved.host, resolved.addresses
+        ))?;
         if let Some(remedy) = resolved.remedy() {
-            println!("  ! {remedy}");
+            super::say(format_args!("  ! {remedy}"))?;
         }
     }
     let peer = resolved.and_then(|resolved| resolved.addresses.first().copied());
     match InterfaceFilter::of(environment) {
-        Ok(None) => println!("  BURN_DIST_IFNAME is not set: the route to rank 0 decides"),
+        Ok(None) => super::say(format_args!(
+            "  BURN_DIST_IFNAME is not set: the route to rank 0 decides"
+        ))?,
         Ok(Some(filter)) => match filter.choose(&interfaces, peer.as_ref()) {
-            Ok(chosen) => println!("  BURN_DIST_IFNAME={filter} means {chosen}"),
-            Err(error) => println!("  ! {error}"),
+            Ok(chosen) => super::say(format_args!("  BURN_DIST_IFNAME={filter} means {chosen}"))?,
+            Err(error) => super::say(format_args!("  ! {error}"))?,
         },
-        Err(error) => println!("  ! {error}"),
+        Err(error) => super::say(format_args!("  ! {error}"))?,
     }
+    Ok(())
 }
 
 /// Latency and bandwidth of each pair, one after the other.
@@ -143,8 +173,10 @@ fn show_pairs(world: &World) -> Result<(), Box<dyn Error>> {
     const LARGE: usize = 4 << 20;
     let root = world.rank() == 0;
     if root {
-        println!("pairs");
-        println!("  ranks      transport   latency µs   bandwidth GB/s");
+        super::say(format_args!("pairs"))?;
+        super::say(format_args!(
+            "  ranks      transport   latency µs   bandwidth GB/s"
+        ))?;
     }
     for one in 0..world.size() {
         for other in one + 1..world.size() {
@@ -159,17 +191,17 @@ fn show_pairs(world: &World) -> Result<(), Box<dyn Error>> {
                 } else {
                     2.0 * LARGE as f64 / time.as_secs_f64() / 1e9
                 },
-                transport.map_or(0.0, |transport| f64::from(transport as u8)),
+                f64::from(u8::from(transport == Some(Transport::Shm))),
             ];
             world.broadcast(&mut figures, one)?;
             if root {
                 let name = if figures[2] == 0.0 { "tcp" } else { "shm" };
-                println!(
+                super::say(format_args!(
                     "  {:<10} {name:<9} {:>12.1} {:>16.2}",
                     format!("{one} - {other}"),
                     figures[0],
                     figures[1]
-                );
+                ))?;
             }
         }
     }

@@ -30,6 +30,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// One line on standard output, which nobody may read any more.
+fn say(line: impl std::fmt::Display) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{line}")
+}
+
 /// One line on standard error; there is nobody left to tell if that fails.
 fn complain(error: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "burn-dist: {error}");

@@ -70,11 +70,11 @@ impl Options {
         let text = serde_json::to_string_pretty(&table)? + "\n";
         std::fs::write(&self.table, &text)
             .map_err(|error| format!("cannot write {}: {error}", self.table.display()))?;
-        print!("{text}");
-        println!(
+        super::say(format_args!("{}", text.trim_end()))?;
+        super::say(format_args!(
             "written to {}: set BURN_DIST_TUNE to it on all ranks",
             self.table.display()
-        );
+        ))?;
         Ok(())
     }
 
@@ -108,10 +108,10 @@ impl Options {
                 times.sort_by(f64::total_cmp);
                 let seconds = times[times.len() / 2];
                 if world.rank() == 0 {
-                    println!(
+                    super::say(format_args!(
                         "{operation:<10} {algorithm:<13} {bytes:>9} bytes {:>10.1} µs",
                         seconds * 1e6
-                    );
+                    ))?;
                 }
                 timings.push(Timing {
                     operation,
