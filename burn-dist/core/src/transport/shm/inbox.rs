@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::doorbell::Doorbell;
 use super::heap::{Heap, LentHeap};
 use super::ring::{Layout, Reader, Writer};
-use super::segment::{Segment, remove};
+use super::segment::{Segment, remove, sweep};
 use crate::host::{Bytes, SharedMemory};
 use crate::transport::WINDOW;
 
@@ -18,6 +18,9 @@ const CAPACITY: usize = 512 << 10;
 
 /// Offset of the number that shows that a file is the one that was meant.
 const SECRET: usize = 0;
+
+/// What the names of all files begin with.
+const PREFIX: &str = "burn-dist-";
 
 /// Why there is no shared memory.
 #[derive(Debug, thiserror::Error)]
@@ -59,12 +62,13 @@ impl Inbox {
             rings,
             capacity: CAPACITY,
         };
+        sweep(PREFIX);
         if let Some(remedy) = SharedMemory::of_process().remedy(Bytes(layout.heap() as u64)) {
             return Err(SharedMemoryError::Unfit(remedy));
         }
         let secret = getrandom::u64().map_err(io::Error::other)?;
         let name = format!(
-            "burn-dist-{:016x}",
+            "{PREFIX}{:016x}",
             getrandom::u64().map_err(io::Error::other)?
         );
         let segment = Segment::create(&name, layout.size(), layout.heap(), layout.numbers())?;

@@ -5,7 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate, open, unlink};
+use rustix::fs::{
+    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, ftruncate, open, unlink,
+};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Bytes of a page, of which rings and their numbers are multiples.
@@ -30,9 +33,7 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// Makes a file of `size` bytes, for the first `used` of which there is room, and maps the first `mapped`.
     pub fn create(name: &str, size: usize, used: usize, mapped: usize) -> io::Result<Self> {
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = open(path(name), flags, Mode::RUSR | Mode::WUSR)?;
+        let file = make(name)?;
         // Memory that is missing has to be an error here, and not a signal at first use.
         let room = fallocate(&file, FallocateFlags::empty(), 0, used as u64)
             .and_then(|()| ftruncate(&file, size as u64));
@@ -94,12 +95,68 @@ impl Drop for Segment {
     }
 }
 
+/// Makes a file and locks it, which shows to [`sweep`] that its owner lives.
+fn make(name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    loop {
+        let file = open(path(name), flags, Mode::RUSR | Mode::WUSR)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if fstat(&file)?.st_nlink > 0 => return Ok(file),
+            // Swept away by another process before it was locked.
+            Ok(()) | Err(Errno::WOULDBLOCK) => remove(name),
+            Err(error) => {
+                remove(name);
+                return Err(error.into());
+            }
+        }
+    }
+}
+
 /// Removes the name of a file; what has opened it keeps it.
 pub(super) fn remove(name: &str) {
     // Another may have been faster, which is as well.
     let _ = unlink(path(name));
 }
 
+/// Removes files whose names begin with `prefix` and whose owners were killed before they could.
+pub(super) fn sweep(prefix: &str) {
+    let files = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    for name in names.filter(|name| name.starts_with(prefix)) {
+        // What belongs to other users cannot be opened, and what an owner still holds cannot be locked.
+        let file = open(
+            path(&name),
+            OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            Mode::empty(),
+        );
+        let lock = FlockOperation::NonBlockingLockExclusive;
+        if file.is_ok_and(|file| flock(&file, lock).is_ok()) {
+            remove(&name);
+        }
+    }
+}
+
 fn path(name: &str) -> String {
     format!("{FOLDER}/{name}")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_dead_are_removed_and_those_of_the_living_are_not() {
+        // No name of another job: those are not to be disturbed by a test.
+        let prefix = format!("burn-dist-test-{}-", std::process::id());
+        let (living, dead) = (format!("{prefix}living"), format!("{prefix}dead"));
+        let held = Segment::create(&living, PAGE, PAGE, PAGE).unwrap();
+        drop(Segment::create(&dead, PAGE, PAGE, PAGE).unwrap());
+        sweep(&prefix);
+        let exists = |name: &str| std::path::Path::new(&path(name)).exists();
+        assert!(exists(&living) && !exists(&dead));
+        drop(held);
+        sweep(&prefix);
+        assert!(!exists(&living));
+    }
 }
