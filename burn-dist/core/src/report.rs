@@ -1,6 +1,7 @@
 //! What happens while nothing fails: notes and warnings, a line each.
 
 use std::fmt::{Debug, Formatter};
+use std::io::Write as _;
 use std::sync::Arc;
 
 /// Where notes and warnings go; standard error, unless told otherwise.
@@ -26,9 +27,13 @@ impl Report {
 
     /// To standard error, with `rank` before each line.
     pub fn of_rank(rank: usize) -> Self {
-        Self::new(move |level, line| match level {
-            Level::Note => eprintln!("rank {rank}: {line}"),
-            Level::Warning => eprintln!("rank {rank}: warning: {line}"),
+        Self::new(move |level, line| {
+            let kind = match level {
+                Level::Note => "",
+                Level::Warning => "warning: ",
+            };
+            // Nobody may read it any more, which is no reason to fail.
+            let _ = writeln!(std::io::stderr(), "rank {rank}: {kind}{line}");
         })
     }
 

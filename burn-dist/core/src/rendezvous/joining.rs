@@ -55,7 +55,7 @@ pub(super) fn reach(
             return Err(RendezvousError::Unreached {
                 point: point.clone(),
                 seconds: timeout.as_secs_f64(),
-                reason,
+                reason: explained(point, reason),
             });
         }
         if now >= tell {
@@ -63,6 +63,20 @@ pub(super) fn reach(
             report.note(&format!("waiting for rank 0 at {point}: {reason}"));
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// What was not reached, with what a loopback address means to other hosts.
+fn explained(point: &MeetingPoint, reason: String) -> String {
+    match point {
+        MeetingPoint::Tcp { host, .. }
+            if host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()) =>
+        {
+            format!(
+                "{reason}; {host} is the loopback of this host and network namespace, from others give the address of rank 0 in the network"
+            )
+        }
+        _ => reason,
     }
 }
 

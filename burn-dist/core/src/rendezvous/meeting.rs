@@ -87,113 +87,125 @@ pub(super) fn gather(
     report: &Report,
 ) -> Result<(Roster, BTreeMap<usize, TcpStream>), RendezvousError> {
     let (acceptor, joins) = Acceptor::start(listener, token, PURPOSE.to_vec(), report)?;
-    let outcome = wait_for_all(&own, &joins, Instant::now() + timeout, report);
-    drop(acceptor);
-    let (members, mut streams) = match outcome? {
-        Meeting::Complete(members, streams) => (members, streams),
-        Meeting::Refused(reason, told) => return Err(refuse(reason, &told)),
-    };
     let mut world = [0; 16];
     getrandom::fill(&mut world).map_err(io::Error::other)?;
-    let roster = Roster {
-        world: world.iter().map(|byte| format!("{byte:02x}")).collect(),
-        members: members.into_values().map(|join| join.member).collect(),
+    let mut joined = BTreeMap::new();
+    let deadline = Instant::now() + timeout;
+    let outcome = wait_for_all(&own, &joins, &mut joined, deadline, report).and_then(|()| {
+        let members = joined.values().map(|(join, _)| join.member.clone());
+        let roster = Roster {
+            world: world.iter().map(|byte| format!("{byte:02x}")).collect(),
+            members: [own.member.clone()].into_iter().chain(members).collect(),
+        };
+        match roster.unreachable() {
+            Some(reason) => Err((RendezvousError::Refused(reason), None)),
+            None => Ok(roster),
+        }
+    });
+    let roster = match outcome {
+        Ok(roster) => roster,
+        Err((error, other)) => {
+            let streams = joined.into_values().map(|(_, stream)| stream);
+            refuse(&error, streams.chain(other), &joins, own.world_size);
+            return Err(error);
+        }
     };
-    if let Some(reason) = roster.unreachable() {
-        let told: Vec<TcpStream> = streams.into_values().collect();
-        return Err(refuse(reason, &told));
-    }
-    let welcome = Welcome::Roster(roster.clone());
-    for (rank, stream) in &mut streams {
+    drop(acceptor);
+    let mut streams = BTreeMap::new();
+    for (rank, (_, stream)) in joined {
         let deadline = Instant::now() + PATIENCE;
-        let sent = wire::send(&mut Until { stream, deadline }, &welcome);
+        let mut until = Until {
+            stream: &stream,
+            deadline,
+        };
+        let sent = wire::send(&mut until, &Welcome::Roster(roster.clone()));
         sent.map_err(|error| RendezvousError::Lost {
-            rank: *rank,
+            rank,
             reason: error.to_string(),
         })?;
+        streams.insert(rank, stream);
     }
     Ok((roster, streams))
 }
 
-/// Tells all why there will be no world.
-fn refuse(reason: String, told: &[TcpStream]) -> RendezvousError {
-    for stream in told {
+/// Tells all why there will be no world: those at the ends of `streams`, and for a moment those that still come, if
+/// others do not.
+fn refuse(
+    error: &RendezvousError,
+    streams: impl Iterator<Item = TcpStream>,
+    joins: &Receiver<(Join, TcpStream)>,
+    world_size: usize,
+) {
+    let tell = |stream: TcpStream| {
         let deadline = Instant::now() + PATIENCE;
-        // Who has gone need not know.
-        let _ = wire::send(
-            &mut Until { stream, deadline },
-            &Welcome::Refused(reason.clone()),
-        );
+        let mut until = Until {
+            stream: &stream,
+            deadline,
+        };
+        // Who is gone need not know.
+        let _ = wire::send(&mut until, &Welcome::Refused(error.to_string()));
+    };
+    let mut told = streams.map(tell).count();
+    if matches!(error, RendezvousError::Missing { .. }) {
+        return;
     }
-    RendezvousError::Refused(reason)
+    let until = Instant::now() + PATIENCE;
+    while told + 1 < world_size {
+        let rest = until.saturating_duration_since(Instant::now());
+        let Ok((_, stream)) = joins.recv_timeout(rest) else {
+            return;
+        };
+        tell(stream);
+        told += 1;
+    }
 }
 
-/// How it ends that all are waited for.
-enum Meeting {
-    /// All ranks above 0 have come.
-    Complete(BTreeMap<usize, Join>, BTreeMap<usize, TcpStream>),
-    /// Why there will be no world, and who is to be told.
-    Refused(String, Vec<TcpStream>),
-}
+type Joined = BTreeMap<usize, (Join, TcpStream)>;
 
+/// Waits until all but `own` are in `joined`. An error comes with the connection of who has caused it, if that is not
+/// among them.
 fn wait_for_all(
     own: &Join,
     joins: &Receiver<(Join, TcpStream)>,
+    joined: &mut Joined,
     deadline: Instant,
     report: &Report,
-) -> Result<Meeting, RendezvousError> {
+) -> Result<(), (RendezvousError, Option<TcpStream>)> {
     let world_size = own.world_size;
-    let mut members = BTreeMap::from([(own.member.rank, own.clone())]);
-    let mut streams = BTreeMap::new();
-    let missing = |members: &BTreeMap<usize, Join>| {
-        let missing = (0..world_size).filter(|rank| !members.contains_key(rank));
+    let missing = |joined: &Joined| {
+        let missing = (1..world_size).filter(|rank| !joined.contains_key(rank));
         missing.collect::<Vec<usize>>()
     };
     let mut tell = Instant::now() + Duration::from_secs(10);
-    while members.len() < world_size {
+    while joined.len() + 1 < world_size {
         let now = Instant::now();
         if now >= deadline {
-            return Err(RendezvousError::Missing {
-                ranks: missing(&members),
-                world_size,
-            });
+            let ranks = missing(joined);
+            return Err((RendezvousError::Missing { ranks, world_size }, None));
         }
         if now >= tell {
             tell = now + Duration::from_secs(10);
-            report.note(&format!(
-                "waiting for ranks {:?} to join",
-                missing(&members)
-            ));
+            report.note(&format!("waiting for ranks {:?} to join", missing(joined)));
         }
         let (join, stream) = match joins.recv_timeout(tell.min(deadline) - now) {
             Ok(joined) => joined,
             Err(RecvTimeoutError::Timeout) => continue,
             // The listener has ended: nobody can come any more.
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+                return Err((io::Error::from(io::ErrorKind::BrokenPipe).into(), None));
             }
         };
-        let rank = join.member.rank;
-        let refusal = refusal(own, &members, &streams, &join);
-        members.insert(rank, join);
-        // Who has gone and come again takes its own place.
-        let before = streams.insert(rank, stream);
-        if let Some(refusal) = refusal {
-            // Both of two that claim one rank are told.
-            let told = streams.into_values().chain(before).collect();
-            return Ok(Meeting::Refused(refusal, told));
+        if let Some(reason) = refusal(own, joined, &join) {
+            return Err((RendezvousError::Refused(reason), Some(stream)));
         }
+        // Who has gone and come again takes its own place.
+        joined.insert(join.member.rank, (join, stream));
     }
-    Ok(Meeting::Complete(members, streams))
+    Ok(())
 }
 
 /// Why there can be no world with `join`.
-fn refusal(
-    own: &Join,
-    members: &BTreeMap<usize, Join>,
-    streams: &BTreeMap<usize, TcpStream>,
-    join: &Join,
-) -> Option<String> {
+fn refusal(own: &Join, joined: &Joined, join: &Join) -> Option<String> {
     let (rank, world_size) = (join.member.rank, own.world_size);
     if join.world_size != world_size {
         return Some(format!(
@@ -207,7 +219,7 @@ fn refusal(
             join.member.process, join.member.host.name
         ));
     }
-    if let Some(other) = members.get(&rank).filter(|_| lives(streams.get(&rank))) {
+    if let Some((other, _)) = joined.get(&rank).filter(|(_, stream)| lives(stream)) {
         let (one, two) = (&other.member, &join.member);
         return Some(format!(
             "rank {rank} is claimed by process {} on {} and by process {} on {}: give each process a rank of its own",
@@ -218,12 +230,12 @@ fn refusal(
 }
 
 /// Whether the other side of a connection that says nothing is still there.
-fn lives(stream: Option<&TcpStream>) -> bool {
-    let alive = |stream: &TcpStream| -> io::Result<bool> {
+fn lives(stream: &TcpStream) -> bool {
+    let alive = || -> io::Result<bool> {
         stream.set_nonblocking(true)?;
         let seen = stream.peek(&mut [0]);
         stream.set_nonblocking(false)?;
         Ok(matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock))
     };
-    stream.is_some_and(|stream| alive(stream).unwrap_or(false))
+    alive().unwrap_or(false)
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RendezvousError;
 use super::acceptor::Acceptor;
+use super::completion::{Completion, LOOK, is_turned_away};
 use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
 use super::joining::connect;
 use super::member::{Member, Roster};
@@ -53,7 +54,11 @@ impl Mesh<'_> {
     }
 
     /// Connects to all other ranks: the connections to each, in their order.
-    pub fn connect(self, listener: TcpListener) -> Result<Vec<Vec<TcpStream>>, RendezvousError> {
+    pub fn connect(
+        self,
+        listener: TcpListener,
+        completion: &Completion<'_>,
+    ) -> Result<Vec<Vec<TcpStream>>, RendezvousError> {
         let ranks = self.roster.members.len();
         let deadline = Instant::now() + self.timeout;
         let (acceptor, greetings) =
@@ -61,7 +66,10 @@ impl Mesh<'_> {
         let mut found: BTreeMap<(usize, usize), TcpStream> = BTreeMap::new();
         for peer in 0..self.rank {
             for lane in 0..self.lanes(peer) {
-                found.insert((peer, lane), self.connect_to(peer, lane, deadline)?);
+                found.insert(
+                    (peer, lane),
+                    self.connect_to(peer, lane, deadline, completion)?,
+                );
             }
         }
         let above = (self.rank + 1..ranks).flat_map(|peer| {
@@ -70,8 +78,13 @@ impl Mesh<'_> {
         });
         let mut missing: Vec<(usize, usize)> = above.collect();
         while !missing.is_empty() {
+            completion.check()?;
             let rest = deadline.saturating_duration_since(Instant::now());
-            let Ok((Greeting { rank, lane }, stream)) = greetings.recv_timeout(rest) else {
+            let greeting = greetings.recv_timeout(rest.min(LOOK));
+            if greeting.is_err() && !rest.is_zero() {
+                continue;
+            }
+            let Ok((Greeting { rank, lane }, stream)) = greeting else {
                 let mut ranks: Vec<usize> = missing.iter().map(|(rank, _)| *rank).collect();
                 ranks.dedup();
                 return Err(RendezvousError::Unconnected {
@@ -100,11 +113,13 @@ impl Mesh<'_> {
         peer: usize,
         lane: usize,
         deadline: Instant,
+        completion: &Completion<'_>,
     ) -> Result<TcpStream, RendezvousError> {
         let member = &self.roster.members[peer];
         let address = self.first.filter(|_| peer == 0).unwrap_or(member.address);
         let address = SocketAddr::new(address, member.port);
         loop {
+            completion.check()?;
             let rest = deadline.saturating_duration_since(Instant::now());
             let failed = |reason: String| RendezvousError::Unconnectable {
                 rank: self.rank,
@@ -126,6 +141,11 @@ impl Mesh<'_> {
                 Ok(()) => {}
                 // It is slow, or this rank is.
                 Err(HandshakeError::Io(error)) if error.kind() == ErrorKind::TimedOut => continue,
+                // Too many connect to it at once, of which most are strangers.
+                Err(HandshakeError::Io(error)) if is_turned_away(&error) => {
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
                 Err(error) => return Err(failed(error.to_string())),
             }
             let greeting = Greeting {

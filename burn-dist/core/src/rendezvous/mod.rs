@@ -17,10 +17,12 @@
 //! | `meeting` | rank 0 waits for the others |
 //! | `joining` | the others find rank 0 |
 //! | `mesh` | connections between each two ranks |
+//! | `completion` | all learn whether all are connected |
 //!
 //! Knows no transport and no collective.
 
 mod acceptor;
+mod completion;
 mod environment;
 mod handshake;
 mod host_list;
@@ -53,6 +55,7 @@ pub use member::{Host, Member, Terms, build_of_process};
 pub use token::{Token, TokenError};
 
 use crate::report::Report;
+use completion::Completion;
 use member::Join;
 use mesh::Mesh;
 
@@ -259,7 +262,9 @@ impl Rendezvous<'_> {
             timeout: self.timeout,
             report: self.report,
         };
-        let links = mesh.connect(listener)?;
+        let completion = Completion::new(self.identity.rank, &control);
+        let links = mesh.connect(listener, &completion);
+        let links = completion.conclude(links, self.timeout)?;
         for stream in control.values() {
             stream.set_read_timeout(None)?;
             stream.set_write_timeout(None)?;

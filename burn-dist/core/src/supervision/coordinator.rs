@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::CollectiveError;
 use super::message::{FromCoordinator, Standing, ToCoordinator};
@@ -14,6 +14,10 @@ use crate::transport::LaneError;
 
 /// The time for an answer, when an operation is late.
 const ANSWERS: Duration = Duration::from_millis(400);
+/// The least time between two inquiries about an operation: many ranks wait in one.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long an inquiry is known.
+const KNOWN: Duration = Duration::from_secs(10);
 
 /// The coordinator of a world.
 #[derive(Debug)]
@@ -35,6 +39,7 @@ struct Coordination {
 /// What ranks say of an operation.
 #[derive(Debug)]
 struct Inquiry {
+    began: Instant,
     /// Who waits, and what it calls.
     asked_by: (usize, Call),
     asked: BTreeSet<usize>,
@@ -86,6 +91,19 @@ impl Coordinator {
                 let mut state = self.state();
                 state.left.insert(rank, after);
                 state.streams.remove(&rank);
+                // It may be waited for already.
+                let waiting = state.inquiries.range(after..).next();
+                let waiting = waiting.map(|(sequence, inquiry)| (*sequence, inquiry.asked_by));
+                drop(state);
+                if let Some((sequence, (other, call))) = waiting {
+                    self.abort(&CollectiveError::Left {
+                        rank,
+                        after,
+                        other,
+                        sequence,
+                        call,
+                    });
+                }
             }
         }
     }
@@ -115,17 +133,25 @@ impl Coordinator {
                     other,
                 });
             }
-            // All have been asked; a verdict needs answers of now.
-            if !late || known.is_some_and(|inquiry| inquiry.judged) {
+            // All have just been asked, or are about to be judged. That it is heard is what the rank learns.
+            let asked = known.is_some_and(|i| i.judged || (!late && i.began.elapsed() < PAUSE));
+            if asked {
+                if let Some(stream) = state.streams.get_mut(&rank) {
+                    let _ = wire::send(stream, &FromCoordinator::Ask { sequence });
+                }
                 return;
             }
         }
         let inquiry = Inquiry {
+            began: Instant::now(),
             asked_by: (rank, call),
             asked: state.streams.keys().copied().chain([0]).collect(),
             answers: BTreeMap::new(),
             judged: late,
         };
+        state
+            .inquiries
+            .retain(|_, inquiry| inquiry.judged || inquiry.began.elapsed() < KNOWN);
         state.inquiries.insert(sequence, inquiry);
         let message = FromCoordinator::Ask { sequence };
         for (_, stream) in state.streams.iter_mut() {
@@ -160,10 +186,6 @@ impl Coordinator {
         };
         inquiry.answers.insert(rank, standing);
         let one = inquiry.asked_by;
-        let complete = inquiry.answers.len() == inquiry.asked.len();
-        if complete && !inquiry.judged {
-            state.inquiries.remove(&sequence);
-        }
         drop(state);
         if let Some(theirs) = theirs.filter(|theirs| *theirs != one.1) {
             self.abort(&CollectiveError::Mismatch {

@@ -188,6 +188,14 @@ fn waits(waiting: &[(usize, Vec<usize>)]) -> String {
 }
 
 impl CollectiveError {
+    /// A death that was noticed between operations, as a rank sees it that is in one.
+    pub(super) fn during(mut self, under_way: Option<(u64, Call)>) -> Self {
+        if let Self::Died { last, .. } = &mut self {
+            *last = last.or(under_way);
+        }
+        self
+    }
+
     /// An argument that does not fit.
     pub(crate) fn argument(reason: impl Display) -> Self {
         Self::Argument(reason.to_string())

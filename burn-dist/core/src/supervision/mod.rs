@@ -11,10 +11,12 @@
 //! | `recorder` | the last operations of a rank |
 //! | `trace` | all operations, as a timeline |
 //! | `supervisor` | what a rank knows of its operations and of the failure of others |
+//! | `cause` | why a connection has ended or a message does not fit |
 //! | `coordinator` | rank 0 finds out what does not fit together |
 //!
 //! Knows calls and ranks, no numbers and no transport.
 
+mod cause;
 mod coordinator;
 mod error;
 mod message;

@@ -1,6 +1,6 @@
 //! What a rank knows of its operations, and of the failure of others.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,11 @@ use crate::collective::{Algorithm, Call};
 use crate::rendezvous::{Member, wire};
 use crate::transport::LaneError;
 
-/// From then on the coordinator is told that a rank waits.
-const LONG: Duration = Duration::from_millis(250);
+/// From then on, and again after as long, the coordinator is told that a rank waits: another may have called something
+/// else meanwhile.
+pub(super) const LONG: Duration = Duration::from_millis(250);
 /// How long a rank that has noticed something waits for the coordinator to say what it was.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// The supervision of one rank.
 #[derive(Debug)]
@@ -29,12 +30,16 @@ pub(crate) struct Supervisor {
     /// The time that an operation has.
     pub timeout: Duration,
     coordinator: OnceLock<Link>,
-    log: Mutex<Log>,
+    pub(super) log: Mutex<Log>,
     failure: OnceLock<CollectiveError>,
-    failed: AtomicBool,
+    pub(super) failed: AtomicBool,
     flight_is_written: Once,
-    /// Rank 0 has left, and with it the coordinator.
-    uncoordinated: AtomicBool,
+    /// The coordinator has ended, or rank 0 has left with it.
+    pub(super) uncoordinated: AtomicBool,
+    /// After how many operations rank 0 has left.
+    pub(super) coordinator_left: OnceLock<u64>,
+    /// When the coordinator was last heard.
+    pub(super) heard: Mutex<Instant>,
     /// The folder for the records of a failure.
     flights: PathBuf,
 }
@@ -56,18 +61,33 @@ enum Link {
 }
 
 #[derive(Debug)]
-struct Log {
-    recorder: Recorder,
+pub(super) struct Log {
+    pub recorder: Recorder,
     trace: Option<Trace>,
     /// The ranks that the operation under way waits for.
     waits_for: Vec<usize>,
     began: Instant,
-    told_waiting: bool,
+    /// When the coordinator is to be told that it waits.
+    tell_waiting: Duration,
     told_late: bool,
 }
 
+impl Log {
+    /// The operation under way has ended, if one is.
+    fn end(&mut self, state: State) {
+        let last = self.recorder.last();
+        if last.is_none_or(|last| last.state != State::UnderWay) {
+            return;
+        }
+        let ended = self.recorder.end(state);
+        if let (Some(trace), Some(record)) = (&mut self.trace, ended) {
+            trace.add(record);
+        }
+    }
+}
+
 /// A poisoned lock holds what a thread has left that has panicked: only records.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -79,7 +99,7 @@ impl Supervisor {
         mut streams: std::collections::BTreeMap<usize, TcpStream>,
         timeout: Duration,
         writings: Writings,
-    ) -> std::io::Result<Arc<Self>> {
+    ) -> io::Result<Arc<Self>> {
         let trace = writings
             .trace
             .map(|path| Trace::create(&path, rank))
@@ -94,19 +114,21 @@ impl Supervisor {
                 trace,
                 waits_for: Vec::new(),
                 began: Instant::now(),
-                told_waiting: false,
+                tell_waiting: LONG,
                 told_late: false,
             }),
             failure: OnceLock::new(),
             failed: AtomicBool::new(false),
             flight_is_written: Once::new(),
             uncoordinated: AtomicBool::new(false),
+            coordinator_left: OnceLock::new(),
+            heard: Mutex::new(Instant::now()),
             flights: writings.flights,
         });
         let link = if rank == 0 {
             Link::Here(Coordinator::start(&supervisor, streams)?)
         } else {
-            let stream = streams.remove(&0).ok_or(std::io::ErrorKind::NotConnected)?;
+            let stream = streams.remove(&0).ok_or(io::ErrorKind::NotConnected)?;
             stream.set_write_timeout(Some(GRACE))?;
             let reading = stream.try_clone()?;
             let weak = Arc::downgrade(&supervisor);
@@ -129,31 +151,28 @@ impl Supervisor {
         algorithm: Algorithm,
     ) -> Result<(), CollectiveError> {
         self.failure()?;
-        let mut log = lock(&self.log);
-        log.recorder.begin(sequence, call, algorithm);
-        log.waits_for.clear();
-        log.began = Instant::now();
-        (log.told_waiting, log.told_late) = (false, false);
-        Ok(())
+        {
+            let mut log = lock(&self.log);
+            log.recorder.begin(sequence, call, algorithm);
+            log.waits_for.clear();
+            log.began = Instant::now();
+            (log.tell_waiting, log.told_late) = (LONG, false);
+        }
+        self.coordinator_has_left()
+            .map_or(Ok(()), |left| Err(self.fail(left)))
     }
 
     /// It has ended.
     pub fn end(&self, state: State) {
         let mut log = lock(&self.log);
         log.waits_for.clear();
-        let Log {
-            recorder, trace, ..
-        } = &mut *log;
-        let ended = recorder.end(state);
-        if let (Some(trace), Some(record)) = (trace, ended) {
-            trace.add(record);
-        }
+        log.end(state);
     }
 
     /// The operation under way waits for `peers`; an error if it need not any more.
     pub fn waiting(&self, peers: &[usize]) -> Result<(), CollectiveError> {
         self.failure()?;
-        let (waited, current, told_waiting, told_late) = {
+        let (waited, current, tell_waiting, tell_late) = {
             let mut log = lock(&self.log);
             if log.waits_for != peers {
                 log.waits_for = peers.to_vec();
@@ -163,61 +182,48 @@ impl Supervisor {
                 return Ok(());
             };
             let current = (record.sequence, record.call);
-            let told = (log.told_waiting, log.told_late);
-            log.told_waiting |= waited >= LONG;
-            log.told_late |= waited >= self.late();
-            (waited, current, told.0, told.1)
+            let tell_waiting = waited >= log.tell_waiting;
+            if tell_waiting {
+                log.tell_waiting = waited + LONG;
+            }
+            let tell_late = waited >= self.late() && !log.told_late;
+            log.told_late |= tell_late;
+            (waited, current, tell_waiting, tell_late)
         };
         let (sequence, call) = current;
-        if waited >= LONG && !told_waiting {
+        if tell_late {
+            self.tell(&ToCoordinator::Late { sequence, call });
+        } else if tell_waiting {
+            if let Some(left) = self.coordinator_has_left() {
+                return Err(self.fail(left));
+            }
             self.tell(&ToCoordinator::Waiting { sequence, call });
         }
-        if waited >= self.late() && !told_late {
-            self.tell(&ToCoordinator::Late { sequence, call });
+        if waited < self.timeout {
+            return Ok(());
         }
-        // Nobody has said why: who should have is what is missing.
-        let alone = self.uncoordinated.load(Ordering::Acquire);
-        if waited >= self.timeout {
-            let seconds = self.timeout.as_secs();
-            return Err(self.fail(if alone {
-                let waiting = vec![(self.rank, peers.to_vec())];
-                CollectiveError::Stuck {
-                    sequence,
-                    call,
-                    seconds,
-                    waiting,
-                }
-            } else {
-                CollectiveError::Silent {
-                    ranks: vec![(0, self.place(0))],
-                    sequence,
-                    call,
-                    seconds,
-                }
+        // Nobody has said why.
+        let seconds = self.timeout.as_secs();
+        if self.uncoordinated.load(Ordering::Acquire) {
+            let waiting = vec![(self.rank, peers.to_vec())];
+            return Err(self.fail(CollectiveError::Stuck {
+                sequence,
+                call,
+                seconds,
+                waiting,
             }));
         }
-        Ok(())
+        // A coordinator that asks may be about to say it. One that does not is what is missing.
+        let asks = self.rank == 0 || lock(&self.heard).elapsed() < GRACE;
+        if asks && waited < self.timeout + GRACE {
+            return Ok(());
+        }
+        Err(self.fail(self.silent(0, sequence, call)))
     }
 
     /// When an operation is late: a little before its time is over, for the verdict to come within it.
     fn late(&self) -> Duration {
-        self.timeout - (self.timeout / 4).min(Duration::from_millis(500))
-    }
-
-    /// The connection to `peer` has ended: what the coordinator says of it, or that it has died.
-    pub fn lost(&self, peer: usize, reason: &LaneError) -> CollectiveError {
-        let until = Instant::now() + GRACE;
-        let coordinated = || !self.uncoordinated.load(Ordering::Acquire);
-        while Instant::now() < until && coordinated() && !self.failed.load(Ordering::Acquire) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let last = self.under_way();
-        self.fail(CollectiveError::Died {
-            rank: peer,
-            place: self.place(peer),
-            reason: reason.to_string(),
-            last,
-        })
+        self.timeout - (self.timeout / 4).min(Duration::from_millis(600))
     }
 
     /// The operation under way.
@@ -248,9 +254,16 @@ impl Supervisor {
     /// are written: a program that does may end at once.
     fn declare(&self, error: CollectiveError) -> bool {
         let is_first = self.failure.set(error).is_ok();
-        self.flight_is_written.call_once(|| self.write_flight());
-        self.failed.store(true, Ordering::Release);
+        self.settle();
         is_first
+    }
+
+    /// Writes a failure down, if there is one, or waits until the thread that has noticed it has.
+    fn settle(&self) {
+        if self.failure.get().is_some() {
+            self.flight_is_written.call_once(|| self.write_flight());
+            self.failed.store(true, Ordering::Release);
+        }
     }
 
     /// The failure, if there is one.
@@ -263,6 +276,7 @@ impl Supervisor {
 
     /// This rank leaves the world.
     pub fn leave(&self, after: u64) {
+        self.settle();
         if let Some(trace) = &mut lock(&self.log).trace {
             trace.close();
         }
@@ -277,7 +291,7 @@ impl Supervisor {
         }
     }
 
-    fn tell(&self, message: &ToCoordinator) {
+    pub(super) fn tell(&self, message: &ToCoordinator) {
         match self.coordinator.get() {
             Some(Link::Here(coordinator)) => coordinator.hear(self.rank, message.clone()),
             // A coordinator that is gone is noticed by the thread that listens.
@@ -312,9 +326,13 @@ impl Supervisor {
                 self.tell(&ToCoordinator::Answer { sequence, standing });
             }
             FromCoordinator::Abort(error) => {
-                self.declare(error);
+                self.declare(error.during(self.under_way()));
             }
-            FromCoordinator::Leaves { .. } => self.uncoordinated.store(true, Ordering::Release),
+            FromCoordinator::Leaves { after } => {
+                // Said once.
+                let _ = self.coordinator_left.set(after);
+                self.uncoordinated.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -325,7 +343,8 @@ impl Supervisor {
 
     /// Writes the records down. What fails here must not hide what has failed before.
     fn write_flight(&self) {
-        let log = lock(&self.log);
+        let mut log = lock(&self.log);
+        log.end(State::Failed);
         let flight = serde_json::json!({
             "rank": self.rank,
             "world_size": self.members.len(),
@@ -333,7 +352,8 @@ impl Supervisor {
             "waits_for": log.waits_for,
             "operations": log.recorder.records().collect::<Vec<_>>(),
         });
-        let write = || -> std::io::Result<()> {
+        drop(log);
+        let write = || -> io::Result<()> {
             std::fs::create_dir_all(&self.flights)?;
             let mut file = std::fs::File::create(self.flight())?;
             file.write_all(flight.to_string().as_bytes())
@@ -349,6 +369,7 @@ fn listen(stream: &TcpStream, supervisor: &std::sync::Weak<Supervisor>) {
         let Some(supervisor) = supervisor.upgrade() else {
             return;
         };
+        *lock(&supervisor.heard) = Instant::now();
         match message {
             Ok(message) => supervisor.answer(message),
             Err(_) => {

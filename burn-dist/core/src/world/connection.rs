@@ -114,7 +114,9 @@ pub(super) fn connect(
             lanes.push(throttled(lane, options));
         } else {
             for stream in streams {
-                let lane = TcpLane::new(stream, options.operation_timeout);
+                // Later than the deadline of an operation, which knows more of what is missing.
+                let silence = options.operation_timeout + Duration::from_secs(5);
+                let lane = TcpLane::new(stream, silence);
                 let lane = lane.map_err(|error| ConnectionError::Io { rank: peer, error })?;
                 lanes.push(throttled(lane, options));
             }

@@ -390,11 +390,11 @@ impl Shared {
                 rank,
                 reason: error.to_string(),
             }),
+            Interruption::Mismatch { peer, theirs } if theirs.sequence != task.sequence => {
+                let theirs = (theirs.sequence, theirs.call);
+                supervisor.out_of_step((task.sequence, task.call), peer, theirs)
+            }
             Interruption::Mismatch { peer, theirs } => supervisor.fail(match *theirs {
-                theirs if theirs.sequence != task.sequence => CollectiveError::OutOfStep {
-                    one: (rank, task.sequence, task.call),
-                    other: (peer, theirs.sequence, theirs.call),
-                },
                 theirs if theirs.call != task.call => CollectiveError::Mismatch {
                     sequence: task.sequence,
                     one: own,

@@ -1,152 +1,159 @@
-//! Ranks that die, stop, leave, or do not come.
+//! Ranks that are killed, panic or end.
 
-use rustix::process::Signal;
+use std::time::Duration;
 
-use super::processes::{DEADLINE, Job, TRANSPORTS};
+use crate::outcome::Outcome;
+use crate::processes::{Job, TRANSPORTS, together};
 
-/// A death is noticed at once; the margin is for a machine with more to do.
-const SOON: u64 = 5_000;
-/// The deadline, and as much for a slow machine as a tenth of a second needs.
-const LATE: u64 = DEADLINE * 1_000 + 500;
+/// Within this time of a death all others have failed.
+const DEATH: Duration = Duration::from_secs(5);
 
-/// An operation that takes a while, so that it is hit in its middle.
-const LARGE: &str = "loop 4000000";
-/// As many elements as the programs that do something else after it.
-const SMALL: &str = "loop 1000";
+/// Every transport with every victim of worlds of these sizes.
+fn victims(sizes: &[usize]) -> Vec<(&'static str, usize, usize)> {
+    let sizes = sizes
+        .iter()
+        .flat_map(|size| (0..*size).map(move |victim| (*size, victim)));
+    let all =
+        sizes.flat_map(|(size, victim)| TRANSPORTS.map(|transport| (transport, size, victim)));
+    all.collect()
+}
 
-#[test]
-fn a_death_is_named_on_all_other_ranks() {
-    for transport in TRANSPORTS {
-        for program in [SMALL, LARGE] {
-            for victim in 0..3 {
-                let mut job = Job::start(3, transport, program, |_, _| {});
-                job.run();
-                job.signal(victim, Signal::KILL);
-                let name = format!("rank {victim} (");
-                job.assert_failed(Some(victim), SOON, &[&name, "has died", "connection"]);
-                // Each survivor has written down what it did.
-                for rank in (0..3).filter(|rank| *rank != victim) {
-                    let flight = std::fs::read(job.flight(rank)).unwrap();
-                    let flight: serde_json::Value = serde_json::from_slice(&flight).unwrap();
-                    assert_eq!(flight["rank"], rank);
-                    assert!(flight["error"].as_str().unwrap().contains("has died"));
-                    let operations = flight["operations"].as_array().unwrap();
-                    assert!(operations.len() >= 5);
-                    assert_eq!(operations[0]["call"]["operation"], "all_reduce");
-                }
-                job.assert_gone();
-            }
-        }
+#[track_caller]
+fn all_name(outcomes: &[Outcome], until: std::time::Instant, victim: usize, operation: &str) {
+    let dead = format!("rank {victim} (");
+    for outcome in outcomes {
+        outcome.fails(until, &[&dead, "has died", operation]);
     }
 }
 
 #[test]
-fn a_death_between_operations_is_found_by_the_next() {
-    for transport in TRANSPORTS {
-        for victim in 0..2 {
-            let mut job = Job::start(2, transport, "pause-then-loop 1500", |rank, command| {
-                if rank == victim {
-                    command.env(super::programs::PROGRAM, "pause");
-                }
-            });
-            job.run();
-            job.signal(victim, Signal::KILL);
-            let name = format!("rank {victim} (");
-            job.assert_failed(Some(victim), SOON, &[&name, "has died"]);
-            job.assert_gone();
-        }
-    }
-}
-
-#[test]
-fn a_stopped_rank_is_named_within_the_deadline_and_fails_as_well() {
-    for transport in TRANSPORTS {
-        for victim in 0..4 {
-            let mut job = Job::start(4, transport, SMALL, |_, _| {});
-            job.run();
-            job.signal(victim, Signal::STOP);
-            let name = format!("rank {victim} (");
-            // Not an innocent one that itself waits for it.
-            job.assert_failed(Some(victim), LATE, &[&name, "not answer", "operation"]);
-            job.signal(victim, Signal::CONT);
-            let end = job.end(victim);
-            assert_eq!(end.status.code(), Some(1), "{:?}", end.lines);
-            job.assert_gone();
-        }
-    }
-}
-
-#[test]
-fn who_does_not_call_is_named_with_what_it_did_last() {
-    for transport in TRANSPORTS {
-        for victim in [0, 2] {
-            let calls = |last: &str| format!("calls gather,barrier,{last}");
-            let mut job = Job::start(3, transport, &calls("barrier"), |rank, command| {
-                if rank == victim {
-                    command.env(super::programs::PROGRAM, calls("sleep:600000"));
-                }
-            });
-            let name = format!(
-                "rank {victim} (its last was operation 2, barrier) has not called operation 3 (barrier)"
+fn a_rank_that_is_killed_in_the_middle_of_an_operation_is_named_with_it() {
+    together(victims(&[2, 4]), |(transport, size, victim)| {
+        let script = "barrier; say calls; all_reduce 1000000";
+        // Megabytes in either direction at 0.4 MB/s.
+        let job = Job::same(transport, size, script).all("BURN_DIST_THROTTLE", "0.4:10");
+        let mut job = job.all("BURN_DIST_OP_TIMEOUT", "20").start();
+        job.wait_for_all("calls");
+        std::thread::sleep(Duration::from_secs(1));
+        let killed = job.kill(victim);
+        let outcomes = job.outcomes_but(&[victim]);
+        all_name(
+            &outcomes,
+            killed + DEATH,
+            victim,
+            "operation 1 (all_reduce(1000000 f32, sum))",
+        );
+        for outcome in &outcomes {
+            let flight = job.flight(outcome.rank);
+            assert_eq!(flight["rank"], outcome.rank);
+            assert_eq!(flight["error"].as_str(), outcome.error.as_deref());
+            let operations = flight["operations"].as_array().unwrap();
+            let last = operations.last().unwrap();
+            assert_eq!((&last["sequence"], operations.len()), (&1.into(), 2));
+            assert_eq!(last["call"]["operation"], "all_reduce");
+            assert_eq!(
+                (&operations[0]["state"], &last["state"]),
+                (&"done".into(), &"failed".into())
             );
-            job.assert_failed(Some(victim), LATE, &[&name, "BURN_DIST_OP_TIMEOUT"]);
-            job.assert_gone();
         }
-    }
+        job.finish();
+    });
 }
 
 #[test]
-fn who_has_left_is_named() {
-    for transport in TRANSPORTS {
-        for victim in 0..3 {
-            let mut job = Job::start(3, transport, SMALL, |rank, command| {
-                if rank == victim {
-                    command.env(super::programs::PROGRAM, "leave 6");
-                }
-            });
-            let end = job.end(victim);
-            assert!(
-                end.status.success(),
-                "{transport} {victim}: {:?}",
-                end.lines
+fn a_rank_that_is_killed_before_the_first_operation_is_named() {
+    together(victims(&[3]), |(transport, size, victim)| {
+        let scripts = (0..size).map(|rank| match rank {
+            rank if rank == victim => "sleep 60000",
+            _ => "barrier",
+        });
+        let mut job = Job::new(transport, scripts).start();
+        job.wait_for_all("joined");
+        let killed = job.kill(victim);
+        all_name(
+            &job.outcomes_but(&[victim]),
+            killed + DEATH,
+            victim,
+            "operation 0 (barrier)",
+        );
+        job.finish();
+    });
+}
+
+#[test]
+fn a_rank_that_is_killed_between_operations_is_named_by_the_next() {
+    together(victims(&[3]), |(transport, size, victim)| {
+        let script = "all_reduce 1000; say done; sleep 1000; all_reduce 77";
+        let mut job = Job::same(transport, size, script).start();
+        job.wait_for_all("done");
+        let killed = job.kill(victim);
+        let outcomes = job.outcomes_but(&[victim]);
+        all_name(&outcomes, killed + DEATH, victim, "between operations");
+        job.finish();
+    });
+}
+
+#[test]
+fn a_process_that_ends_without_a_word_has_died() {
+    together(victims(&[3]), |(transport, size, victim)| {
+        let scripts = (0..size).map(|rank| match rank {
+            rank if rank == victim => "barrier; sleep 1000; say ends; exit 0",
+            _ => "barrier; all_reduce 10; barrier",
+        });
+        let mut job = Job::new(transport, scripts).start();
+        job.wait_for(victim, "ends");
+        let ends = std::time::Instant::now();
+        all_name(
+            &job.outcomes_but(&[victim]),
+            ends + DEATH,
+            victim,
+            "operation 1 (all_reduce",
+        );
+        job.finish();
+    });
+}
+
+#[test]
+fn a_rank_that_panics_has_left() {
+    together(victims(&[3]), |(transport, size, victim)| {
+        let scripts = (0..size).map(|rank| match rank {
+            rank if rank == victim => "barrier; sleep 500; say panics; panic",
+            _ => "barrier; all_reduce 10; barrier",
+        });
+        let mut job = Job::new(transport, scripts).start();
+        job.wait_for(victim, "panics");
+        let until = std::time::Instant::now() + DEATH;
+        let left = format!("rank {victim} has left after 1 operation");
+        for outcome in job.outcomes_but(&[victim]) {
+            outcome.fails(until, &[&left, "operation 1 (all_reduce(10 f32, sum))"]);
+        }
+        let panicked = job.outcome(victim);
+        assert!(panicked.code != Some(0) && panicked.log.contains("as the script says"));
+        job.finish();
+    });
+}
+
+#[test]
+fn a_rank_that_is_killed_while_the_job_starts_is_named() {
+    together(vec![0, 1, 2], |victim| {
+        // Two have joined, and the third comes when one of them is dead.
+        let last = if victim == 2 { 1 } else { 2 };
+        let mut job = Job::same("tcp", 3, "barrier")
+            .all("BURN_DIST_TIMEOUT", "8")
+            .start_none();
+        let first: Vec<usize> = (0..3).filter(|rank| *rank != last).collect();
+        first.iter().for_each(|rank| job.start(*rank));
+        job.wait_until_listening(&first);
+        // They have joined a moment later.
+        std::thread::sleep(Duration::from_secs(1));
+        let killed = job.kill(victim);
+        job.start(last);
+        for outcome in job.outcomes_but(&[victim]) {
+            outcome.fails(
+                killed + Duration::from_secs(12),
+                &[&format!("rank {victim}")],
             );
-            for rank in (0..3).filter(|rank| *rank != victim) {
-                let end = job.end(rank);
-                assert_eq!(end.status.code(), Some(1), "{:?}", end.lines);
-                let name = format!("rank {victim} ");
-                assert!(
-                    end.text.contains(&name),
-                    "{transport} {victim}: {}",
-                    end.text
-                );
-                assert!(end.after < SOON, "{} ms: {}", end.after, end.text);
-            }
-            job.assert_gone();
         }
-    }
-}
-
-#[test]
-fn a_panic_or_an_exit_is_a_death_or_a_departure() {
-    for transport in TRANSPORTS {
-        for program in ["panic", "exit"] {
-            let mut job = Job::start(2, transport, SMALL, |rank, command| {
-                if rank == 1 {
-                    command.env(super::programs::PROGRAM, program);
-                }
-            });
-            assert!(!job.end(1).status.success());
-            job.assert_failed(Some(1), SOON, &["rank 1 "]);
-            job.assert_gone();
-        }
-    }
-}
-
-#[test]
-fn what_was_started_is_done_before_a_rank_leaves() {
-    for transport in TRANSPORTS {
-        let mut job = Job::start(3, transport, "start-and-leave", |_, _| {});
-        job.assert_done();
-        job.assert_gone();
-    }
+        job.finish();
+    });
 }

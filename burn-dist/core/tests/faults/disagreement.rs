@@ -1,102 +1,96 @@
-//! Ranks that call different things, each pair of calls named on all of them.
+//! Ranks that call different things.
 
-use super::processes::{Job, TRANSPORTS};
-use super::programs::PROGRAM;
+use std::time::{Duration, Instant};
 
-/// A quarter of a second until it is told, and time for a machine with more to do.
-const SOON: u64 = 1_000;
+use crate::processes::{Job, SLACK, TRANSPORTS, together};
 
-/// `ranks` ranks, of which `odd` calls something else.
-fn disagree(ranks: usize, odd: usize, calls: &str, other: &str, parts: &[&str]) {
-    for transport in TRANSPORTS {
-        let mut job = Job::start(
-            ranks,
-            transport,
-            &format!("calls {calls}"),
-            |rank, command| {
-                if rank == odd {
-                    command.env(PROGRAM, format!("calls {other}"));
-                }
-            },
-        );
-        let name = format!("rank {odd} ");
-        let parts: Vec<&str> = parts
-            .iter()
-            .copied()
-            .chain([name.as_str(), "the same order"])
-            .collect();
-        job.assert_failed(None, SOON, &parts);
-        job.assert_gone();
-    }
+/// A second, and as much until those that have not waited call the next.
+const SOON: Duration = Duration::from_secs(3);
+
+/// Rank `other` of three calls something else than the others: all name two ranks and both calls. Who only sends does
+/// not wait, and learns of it by what it calls next.
+fn disagree(usual: &str, other: usize, its: &str, calls: &[&str; 2]) {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let script =
+            |commands: &str| format!("barrier; say calls; {commands}; sleep 1500; barrier");
+        let scripts = (0..3).map(|rank| script(if rank == other { its } else { usual }));
+        // Long before any deadline.
+        let job = Job::new(transport, scripts)
+            .all("BURN_DIST_OP_TIMEOUT", "20")
+            .start();
+        job.wait_for_all("calls");
+        let called = Instant::now();
+        let until = called + SOON + SLACK;
+        let name = format!("rank {other} ");
+        let outcomes = job.finish();
+        let first = outcomes.iter().map(|outcome| outcome.ended).min();
+        let first = first.unwrap().saturating_duration_since(called);
+        assert!(first < Duration::from_secs(1), "noticed after {first:?}");
+        for outcome in outcomes {
+            outcome.fails(
+                until,
+                &[&name, calls[0], calls[1], "the same in the same order"],
+            );
+        }
+    });
 }
 
 #[test]
 fn another_operation() {
-    let parts = ["all_reduce(10 f32, sum)", "broadcast(10 f32, root 1)"];
-    disagree(
-        3,
-        2,
-        "barrier,all_reduce:sum:f32:10,barrier",
-        "barrier,broadcast:1,barrier",
-        &parts,
-    );
+    let calls = ["all_reduce(1000 f32, sum)", "broadcast(1000 f32, root 0)"];
+    disagree("all_reduce 1000", 1, "broadcast 1000 0", &calls);
 }
 
 #[test]
-fn another_type_or_count_or_reduction() {
-    let calls = "all_reduce:sum:f32:100,barrier";
-    disagree(
-        2,
-        1,
-        calls,
-        "all_reduce:sum:f64:100,barrier",
-        &["100 f32", "100 f64"],
-    );
-    disagree(
-        2,
-        0,
-        calls,
-        "all_reduce:sum:f32:101,barrier",
-        &["(100 f32", "(101 f32"],
-    );
-    disagree(
-        2,
-        1,
-        calls,
-        "all_reduce:max:f32:100,barrier",
-        &["f32, sum", "f32, max"],
-    );
-}
-
-/// Each waits for the other, and no message flows.
-#[test]
-fn another_root_where_nobody_sends() {
-    let parts = ["broadcast(10 f32, root 0)", "broadcast(10 f32, root 1)"];
-    disagree(
-        2,
-        1,
-        "broadcast:1,barrier",
-        "broadcast:0,barrier",
-        &["root 0", "root 1"],
-    );
-    disagree(2, 0, "broadcast:0,barrier", "broadcast:1,barrier", &parts);
+fn another_count() {
+    let calls = ["all_reduce(1000 f32, sum)", "all_reduce(1001 f32, sum)"];
+    disagree("all_reduce 1000", 2, "all_reduce 1001", &calls);
 }
 
 #[test]
-fn one_operation_more_or_another_order() {
-    let twice = "all_reduce:sum:f32:10,all_reduce:sum:f32:10,barrier";
-    disagree(
-        3,
-        1,
-        twice,
-        "all_reduce:sum:f32:10,barrier",
-        &["all_reduce(10 f32, sum)", "barrier"],
+fn another_type() {
+    let calls = ["all_reduce(500000 f32, sum)", "all_reduce(500000 i64, sum)"];
+    disagree("all_reduce 500000", 0, "all_reduce 500000 sum i64", &calls);
+}
+
+#[test]
+fn another_reduction() {
+    let calls = ["all_reduce(10 f32, sum)", "all_reduce(10 f32, max)"];
+    disagree("all_reduce 10", 0, "all_reduce 10 max", &calls);
+}
+
+#[test]
+fn another_root() {
+    let calls = ["broadcast(10 f32, root 0)", "broadcast(10 f32, root 1)"];
+    disagree("broadcast 10 0", 2, "broadcast 10 1", &calls);
+}
+
+#[test]
+fn another_root_where_all_but_one_only_send() {
+    let calls = ["reduce(10 f32, sum, root 1)", "reduce(10 f32, sum, root 2)"];
+    disagree("reduce 10 1; barrier", 2, "reduce 10 2; barrier", &calls);
+}
+
+#[test]
+fn one_operation_more() {
+    let calls = ["all_reduce(10 f32, sum)", "barrier"];
+    disagree("barrier", 1, "all_reduce 10; barrier", &calls);
+}
+
+#[test]
+fn another_order() {
+    let calls = ["reduce_scatter(100 f32, sum)", "broadcast(100 f32, root 2)"];
+    let (one, other) = (
+        "reduce_scatter 100; broadcast 100 2",
+        "broadcast 100 2; reduce_scatter 100",
     );
-    disagree(
-        2,
-        1,
-        "reduce:0,barrier",
-        "barrier,reduce:0",
-        &["reduce(10 f32", "barrier"],
-    );
+    disagree(one, 1, other, &calls);
+}
+
+/// A root that sends does not wait: only who waits for it can find out, long after it was asked first.
+#[test]
+fn another_operation_that_comes_later_and_does_not_wait() {
+    let its = "sleep 900; broadcast 10 2";
+    let calls = ["reduce(10 f32, sum, root 0)", "broadcast(10 f32, root 2)"];
+    disagree("reduce 10 0; barrier", 2, its, &calls);
 }

@@ -1,229 +1,266 @@
-//! Ranks in two network namespaces, joined by a cable that can be cut and slowed.
+//! Two networks on one host and two cables between them: what hosts of a network see of each other. Needs root, and
+//! says so where it is not.
 
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use super::processes::{DEADLINE, Job, command, free_port};
+use crate::processes::{DEADLINE, Job, SLACK, together};
 
-/// The deadline, and time for a slow machine.
-const LATE: u64 = DEADLINE * 1_000 + 1_000;
-
-/// Addresses are the same for all tests: one network at a time.
-static ONE: Mutex<()> = Mutex::new(());
-
-/// Two namespaces, `10.98.7.1` and `10.98.7.2` at the ends of a cable; gone when it is dropped.
-struct Network {
-    names: [String; 2],
-    _one: MutexGuard<'static, ()>,
+/// Two network namespaces, joined by the cables `one` (10.77.1.0/24) and `two` (10.77.2.0/24). Both are gone when
+/// this is.
+struct Networks {
+    left: String,
+    right: String,
 }
 
-fn ip(arguments: &[&str]) -> bool {
-    let mut command = Command::new("ip");
-    command
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+fn ip(arguments: &str) -> Result<String, String> {
+    let output = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!(
+            "ip {arguments}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    }
 }
 
-impl Network {
-    /// `None`, and says so, where namespaces cannot be had.
+impl Networks {
+    /// `None`, with a message, where they cannot be made.
     fn new() -> Option<Self> {
-        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = ["a", "b"].map(|end| format!("bd{}{end}", std::process::id()));
-        let network = Self { names, _one: one };
-        let [a, b] = &network.names;
-        if !ip(&["netns", "add", a]) {
-            println!("skipped: network namespaces need root and the command ip");
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: network namespaces need root");
             return None;
         }
-        assert!(ip(&["netns", "add", b]));
-        let cable = [
-            "link", "add", "cable", "netns", a, "type", "veth", "peer", "name", "cable", "netns", b,
-        ];
-        assert!(ip(&cable), "no cable between namespaces");
-        for (name, address) in [(a, "10.98.7.1/24"), (b, "10.98.7.2/24")] {
-            assert!(ip(&["-n", name, "addr", "add", address, "dev", "cable"]));
-            assert!(ip(&["-n", name, "link", "set", "cable", "up"]));
-            assert!(ip(&["-n", name, "link", "set", "lo", "up"]));
-        }
-        Some(network)
-    }
-
-    /// A job whose ranks are at the given ends; rank 0 is at the first.
-    fn job(&self, ends: &[usize], program: &str, prepare: impl Fn(usize, &mut Command)) -> Job {
-        let port = free_port();
-        let mut job = Job::empty(port);
-        for (rank, end) in ends.iter().enumerate() {
-            let inside = command(
-                program,
-                rank,
-                ends.len(),
-                &format!("tcp://10.98.7.1:{port}"),
-            );
-            let mut outside = Command::new("ip");
-            outside.args(["netns", "exec", &self.names[*end]]);
-            outside.arg(inside.get_program()).args(inside.get_args());
-            for (name, value) in inside.get_envs() {
-                match value {
-                    Some(value) => outside.env(name, value),
-                    None => outside.env_remove(name),
-                };
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = |side: &str| format!("burn-dist-{}-{number}-{side}", std::process::id());
+        let networks = Self {
+            left: name("left"),
+            right: name("right"),
+        };
+        remove_old();
+        match networks.set_up() {
+            Ok(()) => Some(networks),
+            Err(reason) => {
+                eprintln!("skipped: no network namespaces: {reason}");
+                None
             }
-            // They share the host's memory, which no cable leads to.
-            outside.env("BURN_DIST_TRANSPORT", "tcp");
-            prepare(rank, &mut outside);
-            job.add(outside);
         }
-        job
     }
 
-    fn cut(&self) {
-        assert!(ip(&["-n", &self.names[1], "link", "set", "cable", "down"]));
+    fn set_up(&self) -> Result<(), String> {
+        let (left, right) = (&self.left, &self.right);
+        for side in [left, right] {
+            ip(&format!("netns add {side}"))?;
+            ip(&format!("-n {side} link set lo up"))?;
+        }
+        for (cable, net) in [("one", 1), ("two", 2)] {
+            let ends =
+                format!("link add {cable} netns {left} type veth peer name {cable} netns {right}");
+            ip(&ends)?;
+            for (side, end) in [(left, 1), (right, 2)] {
+                ip(&format!(
+                    "-n {side} address add 10.77.{net}.{end}/24 dev {cable}"
+                ))?;
+                ip(&format!("-n {side} link set {cable} up"))?;
+            }
+        }
+        // The system takes a moment to see that both ends are up.
+        let until = Instant::now() + Duration::from_secs(10);
+        for (side, cable) in [(left, "one"), (left, "two"), (right, "one"), (right, "two")] {
+            while !ip(&format!("-n {side} link show {cable}"))?.contains("state UP") {
+                if Instant::now() > until {
+                    return Err(format!("{cable} does not come up"));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the cable `one`.
+    fn cut(&self) -> Instant {
+        ip(&format!("-n {} link set one down", self.left)).unwrap();
+        Instant::now()
+    }
+
+    /// A job with ranks on the left and one on the right, which meet by the cable `one`.
+    fn job(&self, scripts: &[&str]) -> Job {
+        let mut places = vec![self.left.as_str(); scripts.len() - 1];
+        places.push(&self.right);
+        let job = Job::new("tcp", scripts.iter().copied()).in_namespaces(&places);
+        let point = format!("tcp://10.77.1.1:{}", job.port());
+        job.all("BURN_DIST_RDZV", &point)
     }
 }
 
-impl Drop for Network {
+/// Removes namespaces of tests that were killed.
+fn remove_old() {
+    for line in ip("netns list").unwrap_or_default().lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let process = name
+            .strip_prefix("burn-dist-")
+            .and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            // Another test may be faster.
+            let _ = ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+impl Drop for Networks {
     fn drop(&mut self) {
-        for name in &self.names {
-            ip(&["netns", "del", name]);
+        for side in [&self.left, &self.right] {
+            // What was never made cannot be removed; the cables go with the namespaces.
+            let _ = ip(&format!("netns delete {side}"));
         }
     }
 }
 
 #[test]
-fn ranks_of_two_networks_work_and_say_where_they_are_reached() {
-    let Some(network) = Network::new() else {
+fn ranks_in_two_networks_reach_each_other_at_the_addresses_of_the_cable_that_is_wanted() {
+    let Some(networks) = Networks::new() else {
         return;
     };
-    let mut job = network.job(&[0, 1, 1], "leave 20", |_, _| {});
-    job.assert_done();
-    job.assert_gone();
-    let mut job = network.job(&[0, 1], "leave 5", |rank, command| {
-        if rank == 1 {
-            command.env("BURN_DIST_IFNAME", "=cable");
-        }
+    let networks = &networks;
+    let script = "all_reduce 100000; addresses";
+    together(vec!["one", "=two", "^one,lo", "10.77.1.0/24"], |wanted| {
+        let folder = tempfile::tempdir().unwrap();
+        let point = format!("file://{}/meeting", folder.path().display());
+        let job = networks.job(&[script; 2]).all("BURN_DIST_IFNAME", wanted);
+        let outcomes = job.all("BURN_DIST_RDZV", &point).start().succeeds();
+        let net = if wanted.contains("two") || wanted.starts_with('^') {
+            2
+        } else {
+            1
+        };
+        let address = format!("addresses 10.77.{net}.2");
+        assert!(
+            outcomes[0].said.contains(&address),
+            "{wanted}: {outcomes:#?}"
+        );
     });
-    job.assert_done();
-    job.assert_gone();
+    networks.job(&[script; 2]).start().succeeds();
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named_beside_those_that_are() {
-    let Some(network) = Network::new() else {
+fn an_interface_that_is_not_there_is_named() {
+    let Some(networks) = Networks::new() else {
         return;
     };
-    let mut job = network.job(&[0, 1], "leave 5", |rank, command| {
-        command.env("BURN_DIST_TIMEOUT", "4");
-        if rank == 1 {
-            command.env("BURN_DIST_IFNAME", "ib");
-        }
-    });
-    let end = job.end(1);
-    assert!(
-        end.text.contains("BURN_DIST_IFNAME=ib") && end.text.contains("10.98.7.2%cable"),
-        "{}",
-        end.text
-    );
-    assert!(!job.end(0).status.success());
-    job.assert_gone();
+    let job = networks.job(&["barrier"; 2]).all("BURN_DIST_TIMEOUT", "3");
+    let outcomes = job.one(1, "BURN_DIST_IFNAME", "ib0").start().finish();
+    outcomes[1].fails(Instant::now(), &["BURN_DIST_IFNAME", "ib0", "10.77.1.2"]);
+    outcomes[0].fails(Instant::now(), &["have not joined in time: [1]"]);
 }
 
 #[test]
 fn loopback_between_networks_is_refused_with_an_explanation() {
-    let Some(network) = Network::new() else {
+    let Some(networks) = Networks::new() else {
         return;
     };
-    let mut job = network.job(&[0, 0, 1], "leave 5", |rank, command| {
-        if rank == 1 {
-            let points = command
-                .get_envs()
-                .find(|(name, _)| *name == "BURN_DIST_RDZV");
-            let point = points.unwrap().1.unwrap().to_str().unwrap();
-            let point = point.replace("10.98.7.1", "127.0.0.1");
-            command.env("BURN_DIST_RDZV", point);
-        }
-    });
-    job.assert_failed(
-        None,
-        30_000,
-        &[
-            "rank 1",
-            "loopback address 127.0.0.1",
-            "rank 2",
-            "BURN_DIST_IFNAME",
-        ],
-    );
-    job.assert_gone();
+    let job = networks.job(&["barrier"; 3]);
+    let loopback = format!("tcp://127.0.0.1:{}", job.port());
+    let explained = [
+        "rank 1 on ",
+        "has reached rank 0 on ",
+        "by the loopback address 127.0.0.1",
+        "rank 2 on ",
+    ];
+    for outcome in job.one(1, "BURN_DIST_RDZV", &loopback).start().finish() {
+        outcome.fails(Instant::now(), &explained);
+    }
+    let job = networks.job(&["barrier"; 2]).all("BURN_DIST_TIMEOUT", "2");
+    let outcomes = job
+        .all("BURN_DIST_RDZV", "tcp://127.0.0.1:29999")
+        .start()
+        .finish();
+    let explained = [
+        "rank 0 was not reached",
+        "loopback of this host and network namespace",
+    ];
+    outcomes[1].fails(Instant::now(), &explained);
+}
+
+/// Cuts the cable when all have said `calls`, and what the two sides then say of each other.
+fn cut(networks: &Networks, ranks: usize, script: &str, throttle: &str, operation: &str) {
+    let mut job = networks
+        .job(&vec![script; ranks])
+        .all("BURN_DIST_THROTTLE", throttle)
+        .start();
+    job.wait_for_all("calls");
+    std::thread::sleep(Duration::from_millis(500));
+    let until = networks.cut() + DEADLINE + Duration::from_secs(1) + SLACK;
+    let far = ranks - 1;
+    let silent = format!("rank {far} (");
+    for outcome in job.outcomes_but(&[far]) {
+        outcome.fails(until, &[&silent, "does not answer", operation]);
+    }
+    job.outcome(far)
+        .fails(until, &["rank 0 (", "does not answer", operation]);
+    job.finish();
 }
 
 #[test]
-fn a_cut_cable_is_noticed_on_both_sides_within_the_deadline() {
-    let Some(network) = Network::new() else {
-        return;
-    };
-    // In the middle of large operations, of small ones, and between two.
-    for program in ["loop 4000000", "loop 100", "pause-then-loop 1500"] {
-        let mut job = network.job(&[0, 0, 1], program, |_, _| {});
-        job.run();
-        network.cut();
-        for rank in 0..3 {
-            let end = job.end(rank);
-            assert_eq!(end.status.code(), Some(1), "rank {rank}: {:?}", end.lines);
-            // Who is cut off cannot know which side is: it names those that it does not hear.
-            let name = if rank < 2 { "rank 2 (" } else { "rank 0 (" };
-            assert!(
-                end.text.contains(name),
-                "{program}: rank {rank}: {}",
-                end.text
-            );
-            assert!(
-                end.after <= LATE,
-                "{program}: rank {rank}: {} ms: {}",
-                end.after,
-                end.text
+fn a_cable_that_is_cut_in_the_middle_of_an_operation_is_noticed_on_both_sides() {
+    together(vec![2, 3], |ranks| {
+        if let Some(networks) = Networks::new() {
+            let script = "barrier; say calls; all_reduce 2000000";
+            cut(
+                &networks,
+                ranks,
+                script,
+                "2:10",
+                "operation 1 (all_reduce(2000000 f32, sum))",
             );
         }
-        job.assert_gone();
-        assert!(ip(&["-n", &network.names[1], "link", "set", "cable", "up"]));
-        // Until it carries again.
-        std::thread::sleep(Duration::from_millis(500));
-    }
+    });
+}
+
+#[test]
+fn a_cable_that_is_cut_between_operations_is_noticed_by_the_next() {
+    together(vec![2, 3], |ranks| {
+        if let Some(networks) = Networks::new() {
+            let script = "barrier; say calls; sleep 1000; all_reduce 100";
+            cut(
+                &networks,
+                ranks,
+                script,
+                "1000:10",
+                "operation 1 (all_reduce(100 f32, sum))",
+            );
+        }
+    });
 }
 
 #[test]
 fn a_slow_cable_only_slows() {
-    let Some(network) = Network::new() else {
+    let Some(networks) = Networks::new() else {
         return;
     };
-    let name = &network.names[0];
-    let shaped = Command::new("ip")
-        .args([
-            "netns", "exec", name, "tc", "qdisc", "add", "dev", "cable", "root", "tbf",
-        ])
-        .args(["rate", "40mbit", "burst", "32kb", "latency", "400ms"])
-        .stderr(Stdio::null())
-        .status();
-    if !shaped.is_ok_and(|status| status.success()) {
-        println!("skipped: the command tc cannot slow a cable here");
-        return;
+    for side in [&networks.left, &networks.right] {
+        let shaping = "tc qdisc add dev one root tbf rate 20mbit burst 32k latency 400ms";
+        if let Err(reason) = ip(&format!("netns exec {side} {shaping}")) {
+            eprintln!("skipped: no slow cable: {reason}");
+            return;
+        }
     }
-    let mut job = network.job(
-        &[0, 1],
-        "calls all_reduce:sum:f32:1000000,barrier",
-        |_, _| {},
+    // 2 MB in either direction at 2.5 MB/s.
+    let mut job = networks.job(&["barrier; say calls; all_reduce 500000"; 2]);
+    job = job.all("BURN_DIST_OP_TIMEOUT", "20");
+    let job = job.start();
+    job.wait_for_all("calls");
+    let began = Instant::now();
+    job.succeeds();
+    assert!(
+        began.elapsed() > Duration::from_millis(500),
+        "{:?}",
+        began.elapsed()
     );
-    job.assert_done();
-    job.assert_gone();
-    // 4 MB at 5 MB/s are not done within the least deadline that there is: it says so, and names the way.
-    let mut job = network.job(
-        &[0, 1],
-        "calls all_reduce:sum:f32:8000000,barrier",
-        |_, command| {
-            command.env("BURN_DIST_OP_TIMEOUT", "2");
-        },
-    );
-    job.assert_failed(None, 3_500, &["not done within 2 s", "rank 1 waits for 0"]);
-    job.assert_gone();
 }

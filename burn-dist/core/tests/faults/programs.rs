@@ -1,207 +1,123 @@
-//! What a rank does: this test binary once more, with the name of a program.
+//! What a rank does: a script from its environment.
+//!
+//! Commands are divided by `;`. After the first that fails a rank says why and ends with exit code 1; after the last it
+//! leaves the world and ends with 0.
 
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::time::Duration;
 
 use burn_dist_core::collective::Reduction;
 use burn_dist_core::rendezvous::{Environment, Identity};
-use burn_dist_core::report::{Level, Report};
-use burn_dist_core::supervision::CollectiveError;
 use burn_dist_core::{Collective, Options, World};
 
-/// The variable that names a program.
-pub const PROGRAM: &str = "FAULT_PROGRAM";
+use crate::{agreement, soak};
 
-/// Not a test of its own: the process of a rank, which other tests start.
-#[test]
-#[ignore = "the process of a rank, started by other tests"]
-fn rank_process() {
-    let Ok(program) = std::env::var(PROGRAM) else {
+/// The variable with the script.
+pub const SCRIPT: &str = "BURN_DIST_FAULT_SCRIPT";
+/// The variable with an option of the program: `batch_size=16`.
+pub const CONFIGURATION: &str = "BURN_DIST_FAULT_CONFIGURATION";
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Runs the script of this process and ends it; does nothing where there is none.
+pub fn run() {
+    let Ok(script) = std::env::var(SCRIPT) else {
         return;
     };
-    let environment = Environment::of_process();
-    let identity = Identity::of(&environment).unwrap();
-    let mut options = Options::of(&environment).unwrap();
-    options.report = Some(Report::new(|level, line| {
-        let level = if level == Level::Warning {
-            "warning"
-        } else {
-            "note"
-        };
-        println!("{level} {line}");
-    }));
-    if let Ok(batch) = std::env::var("FAULT_BATCH") {
-        options.configuration.push(("batch_size".into(), batch));
-    }
-    let began = Instant::now();
-    let world = match World::connect(&identity, options) {
-        Ok(world) => world,
-        Err(error) => end(began, &error.to_string()),
-    };
-    println!("joined");
-    let (name, argument) = program.split_once(' ').unwrap_or((&program, ""));
-    let mut rank = Rank {
-        world,
-        began: Instant::now(),
-    };
-    let outcome = match name {
-        "loop" => rank.repeat(usize::MAX, argument.parse().unwrap()),
-        "pause" => rank
-            .repeat(5, 1_000)
-            .map(|()| std::thread::sleep(Duration::from_secs(600))),
-        "pause-then-loop" => rank.repeat(5, 1_000).and_then(|()| {
-            let pause = Duration::from_millis(argument.parse().unwrap());
-            std::thread::sleep(pause);
-            rank.repeat(usize::MAX, 1_000)
-        }),
-        "leave" => rank.repeat(argument.parse().unwrap(), 1_000),
-        "exit" => rank.repeat(5, 1_000).map(|()| std::process::exit(7)),
-        "panic" => rank
-            .repeat(5, 1_000)
-            .map(|()| panic!("a mistake of the program")),
-        "calls" => argument.split(',').try_for_each(|call| rank.call(call)),
-        "start-and-leave" => rank.start_and_leave(),
-        "soak" => rank.soak(Duration::from_secs(argument.parse().unwrap())),
-        other => panic!("no program {other}"),
-    };
-    match outcome {
+    // No rank outlives the test that has started it.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    let code = match join().and_then(|world| follow(world, &script)) {
         Ok(()) => {
-            drop(rank);
-            println!("outcome 0 done");
+            say("ok");
+            0
         }
         Err(error) => {
-            let flight = rank.world.flight_recorder();
-            println!("flight {}", flight.display());
-            end(rank.began, &error.to_string());
+            say(&format!("error {error}"));
+            1
         }
-    }
+    };
+    std::process::exit(code);
 }
 
-/// Says how an operation ended, how long after it began, and ends as a program does that reports an error.
-fn end(began: Instant, text: &str) -> ! {
-    println!("outcome {} {text}", began.elapsed().as_millis());
-    std::process::exit(1);
+fn join() -> Result<World, Failure> {
+    let environment = Environment::of_process();
+    let mut options = Options::of(&environment)?;
+    if let Ok(text) = std::env::var(CONFIGURATION) {
+        let (name, value) = text.split_once('=').unwrap();
+        options.configuration.push((name.into(), value.into()));
+    }
+    let world = World::connect(&Identity::of(&environment)?, options)?;
+    say("joined");
+    Ok(world)
 }
 
-struct Rank {
-    world: World,
-    /// When the last operation began.
-    began: Instant,
+/// A line for the test, apart from what the test harness of this process writes.
+pub fn say(line: &str) {
+    let mut output = std::io::stdout().lock();
+    // A test that is gone hears nothing.
+    let _ = writeln!(output, "\n> {line}").and_then(|()| output.flush());
 }
 
-impl Rank {
-    fn repeat(&mut self, times: usize, count: usize) -> Result<(), CollectiveError> {
-        let ranks = self.world.size();
-        let mut data = self.world.alloc::<f32>(count).unwrap();
-        for index in 0..times {
-            data.fill(1.0);
-            self.began = Instant::now();
-            self.world.all_reduce(&mut data, Reduction::Sum)?;
-            assert!(data.iter().all(|sum| *sum == ranks as f32));
-            if index == 4 {
-                println!("at work");
+fn follow(world: World, script: &str) -> Result<(), Failure> {
+    let mut pending = Vec::new();
+    for command in script.split(';') {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let number = |index: usize| words[index].parse::<usize>().unwrap();
+        let pause = |index: usize| Duration::from_millis(number(index) as u64);
+        match words[0] {
+            "say" => say(words[1]),
+            "sleep" => std::thread::sleep(pause(1)),
+            "barrier" => world.barrier()?,
+            "all_reduce" => reduce(&world, &words)?,
+            "broadcast" => world.broadcast(&mut vec![1f32; number(1)], number(2))?,
+            "reduce" => world.reduce(&mut vec![1f32; number(1)], Reduction::Sum, number(2))?,
+            "reduce_scatter" => {
+                world.reduce_scatter(&mut vec![1f32; number(1)], Reduction::Sum)?;
             }
-        }
-        Ok(())
-    }
-
-    /// One operation, named as `all_reduce`, `all_reduce:sum:f64:7`, `broadcast:1`, `sleep:500`, ...
-    fn call(&mut self, call: &str) -> Result<(), CollectiveError> {
-        let parts: Vec<&str> = call.split(':').collect();
-        self.began = Instant::now();
-        let world = &self.world;
-        match parts.as_slice() {
-            ["barrier"] => world.barrier(),
-            ["all_reduce", "sum", "f64", count] => {
-                world.all_reduce(&mut vec![1f64; count.parse().unwrap()], Reduction::Sum)
+            "all_gather" => drop(world.all_gather(&vec![1f32; number(1)])?),
+            "start" => {
+                let buffer = world.alloc::<f32>(number(1))?;
+                pending.push(world.start(Collective::AllReduce(Reduction::Sum), buffer)?);
             }
-            ["all_reduce", reduction, "f32", count] => {
-                let reduction = if *reduction == "sum" {
-                    Reduction::Sum
-                } else {
-                    Reduction::Max
-                };
-                world.all_reduce(&mut vec![1f32; count.parse().unwrap()], reduction)
-            }
-            ["broadcast", root] => world.broadcast(&mut [0f32; 10], root.parse().unwrap()),
-            ["reduce", root] => {
-                world.reduce(&mut [0f32; 10], Reduction::Sum, root.parse().unwrap())
-            }
-            ["gather"] => world.all_gather(&[1f32; 3]).map(|_| ()),
-            ["sleep", milliseconds] => {
-                std::thread::sleep(Duration::from_millis(milliseconds.parse().unwrap()));
-                Ok(())
-            }
-            _ => panic!("no call {call}"),
-        }
-    }
-
-    /// Operations of all kinds and sizes, each checked, for a time that rank 0 watches.
-    fn soak(&mut self, time: Duration) -> Result<(), CollectiveError> {
-        let (rank, ranks) = (self.world.rank(), self.world.size());
-        let (began, mut memory) = (Instant::now(), 0);
-        for round in 0usize.. {
-            // The same on all ranks: from nothing to a megabyte.
-            let count = (round.wrapping_mul(2_654_435_761) % 262_144) >> (round % 12);
-            let root = round % ranks;
-            let mut data = self.world.alloc::<f32>(count).unwrap();
-            data.fill(rank as f32 + 1.0);
-            let pending = self
-                .world
-                .start(Collective::AllReduce(Reduction::Sum), data)?;
-            let mut own = vec![(rank * round) as i64; count / 7 + 1];
-            self.world.broadcast(&mut own, root)?;
-            assert!(own.iter().all(|value| *value == (root * round) as i64));
-            let gathered = self
-                .world
-                .all_gather(&vec![rank as u8; (count / 3 * rank) % 1_000])?;
-            for rank in 0..ranks {
-                assert!(
-                    gathered
-                        .of(rank)
-                        .iter()
-                        .all(|value| usize::from(*value) == rank)
-                );
-            }
-            let mut least = vec![rank as f64 - 7.0; count / 5 + 3];
-            self.world.reduce(&mut least, Reduction::Min, root)?;
-            assert!(rank != root || least.iter().all(|value| *value == -7.0));
-            let sum = (ranks * (ranks + 1) / 2) as f32;
-            assert!(pending.wait()?.iter().all(|value| *value == sum));
-            let mut over = [u8::from(rank == 0 && began.elapsed() > time)];
-            self.world.all_reduce(&mut over, Reduction::Max)?;
-            if round == 200 {
-                memory = resident();
-            }
-            if over == [1] {
-                println!("rounds {round}");
-                // What was used after a while is what is used in the end; the allocator may keep some more.
-                assert!(
-                    round < 200 || resident() < memory + (16 << 20),
-                    "{memory} {}",
-                    resident()
-                );
+            // For as long as it goes well.
+            "forever" => loop {
+                reduce(&world, &words[1..])?;
+            },
+            "leave" => {
+                drop(world);
                 return Ok(());
             }
+            "stay" => {
+                drop(world);
+                std::thread::sleep(pause(1));
+                return Ok(());
+            }
+            "panic" => panic!("as the script says"),
+            // Without a word to anybody.
+            "exit" => std::process::exit(words[1].parse().unwrap()),
+            "addresses" => {
+                let others = world.members().iter().filter(|member| member.rank > 0);
+                let others: Vec<String> = others.map(|member| member.address.to_string()).collect();
+                say(&format!("addresses {}", others.join(" ")));
+            }
+            "agreement" => agreement::check(&world),
+            "soak" => soak::run(&world, pause(1))?,
+            other => panic!("{other:?} is no command"),
         }
-        Ok(())
     }
-
-    /// Starts operations and leaves without waiting for them.
-    fn start_and_leave(&mut self) -> Result<(), CollectiveError> {
-        for _ in 0..5 {
-            let buffer = self.world.alloc::<f32>(100_000).unwrap();
-            drop(
-                self.world
-                    .start(Collective::AllReduce(Reduction::Sum), buffer)?,
-            );
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-/// Bytes of memory that this process has.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
+/// `all_reduce COUNT [sum|max] [f32|i64]`.
+fn reduce(world: &World, words: &[&str]) -> Result<(), Failure> {
+    let count = words[1].parse().unwrap();
+    let reduction = match words.get(2) {
+        Some(&"max") => Reduction::Max,
+        _ => Reduction::Sum,
+    };
+    match words.get(3) {
+        Some(&"i64") => world.all_reduce(&mut vec![1i64; count], reduction)?,
+        _ => world.all_reduce(&mut vec![1f32; count], reduction)?,
+    }
+    Ok(())
 }

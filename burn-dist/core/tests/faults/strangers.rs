@@ -1,133 +1,149 @@
-//! Who connects and does not belong to the job disturbs nothing.
+//! Who connects and is not of the job: dropped within seconds, written down, and no disturbance.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::processes::{Job, command, free_port};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// A rank 0 that listens and waits for rank 1.
-fn waiting() -> (Job, String) {
-    let port = free_port();
-    let point = format!("tcp://127.0.0.1:{port}");
-    let mut job = Job::empty(port);
-    job.add(command("leave 20", 0, 2, &point));
-    (job, point)
-}
+use crate::processes::{Job, Running, SLACK, together};
+use crate::proxy;
 
-/// Connects as soon as somebody listens.
-fn stranger(port: u16) -> TcpStream {
-    let began = Instant::now();
-    loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => return stream,
-            Err(error) => assert!(began.elapsed() < Duration::from_secs(30), "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+/// The time that a stranger has to say who it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The greeting of a handshake, as a process with a token sends it.
+const HELLO: &[u8] = b"BurnDist\x01\0\x0101234567890123456789012345678901";
 
-/// How long the other side keeps a connection.
-fn kept(mut stream: &TcpStream) -> Duration {
-    let began = Instant::now();
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
-    let mut bytes = [0; 1024];
-    // It says its greeting, and nothing more.
-    while matches!(stream.read(&mut bytes), Ok(count) if count > 0) {}
-    began.elapsed()
+    stream
 }
 
-#[test]
-fn strangers_are_turned_away_and_the_job_goes_on() {
-    let (mut job, point) = waiting();
-    let http = stranger(job.port);
-    (&http)
-        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        .unwrap();
-    let garbage = stranger(job.port);
-    (&garbage).write_all(&[0xA5; 4096]).unwrap();
-    let silent = stranger(job.port);
-    let half = stranger(job.port);
-    (&half).write_all(b"BurnDist").unwrap();
-    for (stream, within) in [(&http, 2), (&garbage, 2), (&silent, 6), (&half, 6)] {
-        // As long as a slow machine needs on top.
-        assert!(kept(stream) < Duration::from_secs(within + 2));
+/// Reads until the other side hangs up: within `time` of `began`.
+#[track_caller]
+fn is_dropped(mut stream: TcpStream, began: Instant, time: Duration) {
+    let mut bytes = [0; 4096];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("a stranger is not dropped: {error}"),
+        }
     }
-    // One that says a byte at a time, and would go on for hours, is cut off all the same.
-    let slow = stranger(job.port);
-    let began = Instant::now();
-    while (&slow).write_all(b"B").is_ok() {
-        assert!(began.elapsed() < Duration::from_secs(12));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    job.add(command("leave 20", 1, 2, &point));
-    job.assert_done_with(0, "note turned 127.0.0.1:");
-    job.assert_gone();
-}
-
-#[test]
-fn a_thousand_connections_do_not_keep_a_rank_away() {
-    let (mut job, point) = waiting();
-    let crowd: Vec<TcpStream> = (0..1_000).map(|_| stranger(job.port)).collect();
-    let began = Instant::now();
-    job.add(command("leave 20", 1, 2, &point));
-    job.assert_done();
     assert!(
-        began.elapsed() < Duration::from_secs(20),
-        "{:?}",
+        began.elapsed() < time + SLACK,
+        "dropped after {:?}",
         began.elapsed()
     );
-    drop(crowd);
-    job.assert_gone();
 }
 
-/// What two ranks say to each other while they join comes in two pieces, cut anywhere.
+/// Two of three ranks wait for the third: rank 0 hears all who come, rank 1 only when the third has come.
+fn waiting_job(script: &str) -> Running {
+    let mut job = Job::same("tcp", 3, script).start_none();
+    job.start(0);
+    job.start(1);
+    job.wait_until_listening(&[0, 1]);
+    job
+}
+
+/// Sends all of `bytes` at once, and nothing more.
+fn says(port: u16, bytes: &[u8]) {
+    let began = Instant::now();
+    let mut stream = connect(port);
+    stream.write_all(bytes).unwrap();
+    is_dropped(stream, began, PATIENCE);
+}
+
+/// Sends a greeting, a byte each 100 ms, and then nothing.
+fn says_slowly(port: u16) {
+    let began = Instant::now();
+    let mut stream = connect(port);
+    for byte in HELLO {
+        // It may be dropped meanwhile.
+        let _ = stream.write_all(&[*byte]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    is_dropped(stream, began, PATIENCE);
+}
+
 #[test]
-fn a_greeting_may_come_in_pieces() {
-    // Both greetings and proofs, and the beginning of what follows.
-    for cut in (0..130).step_by(5) {
-        let port = free_port();
-        let mut job = Job::empty(port);
-        job.add(command("leave 5", 0, 2, &format!("tcp://127.0.0.1:{port}")));
-        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
-        let between = proxy.local_addr().unwrap().port();
-        job.add(command(
-            "leave 5",
-            1,
-            2,
-            &format!("tcp://127.0.0.1:{between}"),
-        ));
-        let from = proxy.accept().unwrap().0;
-        let to = stranger(port);
-        let back = [to.try_clone().unwrap(), from.try_clone().unwrap()];
-        let ways = [[from, to], back]
-            .map(|[from, to]| std::thread::spawn(move || forward(&from, &to, cut)));
-        job.assert_done();
-        for way in ways {
-            way.join().unwrap();
+fn strangers_at_the_meeting_port_and_at_data_ports_disturb_nothing() {
+    // Ranks that live long enough to lose patience.
+    let mut job = waiting_job("all_reduce 1000; barrier; sleep 6000");
+    let meeting = job.ports(0);
+    let data = job.ports(1);
+    assert_eq!(
+        (meeting.len(), data.len()),
+        (2, 1),
+        "the port of the meeting and two for data"
+    );
+    let garbage: Vec<u8> = (0..4096u32)
+        .map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    std::thread::scope(|scope| {
+        for port in meeting.into_iter().chain(data) {
+            scope.spawn(move || says(port, b"GET / HTTP/1.1\r\nHost: burn-dist\r\n\r\n"));
+            scope.spawn(move || says(port, b""));
+            scope.spawn(move || says(port, &HELLO[..20]));
+            scope.spawn(move || says(port, &[HELLO, &[7; 32]].concat()));
+            scope.spawn(move || says_slowly(port));
+            let garbage = &garbage;
+            scope.spawn(move || says(port, garbage));
         }
-        job.assert_gone();
+        // Those at data ports are accepted only once all ranks have joined.
+        std::thread::sleep(Duration::from_secs(1));
+        job.start(2);
+    });
+    let outcomes = job.succeeds();
+    for reason in [
+        "it does not speak the protocol",
+        "it has another token",
+        "timed out",
+    ] {
+        let log = &outcomes[0].log;
+        assert!(
+            log.contains("turned 127.0.0.1:") && log.contains(reason),
+            "{reason}: {log}"
+        );
     }
 }
 
-/// Passes bytes on, with a pause before the byte `cut`.
-fn forward(mut from: &TcpStream, mut to: &TcpStream, cut: usize) {
-    to.set_nodelay(true).unwrap();
-    let (mut passed, mut bytes) = (0, [0; 4096]);
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        let before = cut.saturating_sub(passed).min(count);
-        if to.write_all(&bytes[..before]).is_err() {
-            break;
-        }
-        if (passed..passed + count).contains(&cut) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        if to.write_all(&bytes[before..count]).is_err() {
-            break;
-        }
-        passed += count;
+/// Allows this process and those that it starts as many open files as the system lets them have.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+#[test]
+fn a_thousand_connections_that_say_nothing_disturb_nothing() {
+    allow_many_files();
+    let mut job = waiting_job("all_reduce 1000; barrier");
+    let ports = [job.ports(0), job.ports(1)].concat();
+    let began = Instant::now();
+    let crowd: Vec<TcpStream> = (0..1_100)
+        .flat_map(|_| ports.iter().map(|port| connect(*port)))
+        .collect();
+    job.start(2);
+    let outcomes = job.succeeds();
+    assert!(outcomes.iter().all(|outcome| outcome.error.is_none()));
+    for stranger in crowd {
+        is_dropped(stranger, began, Duration::from_secs(20));
     }
-    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+#[test]
+fn bytes_that_arrive_one_at_a_time_are_what_they_are() {
+    together(vec![0, 3], |count| {
+        let script =
+            format!("all_reduce {count}; broadcast 5 1; reduce 7 0; all_gather 3; barrier");
+        let job = Job::same("tcp", 2, &script).all("BURN_DIST_OP_TIMEOUT", "20");
+        let port = proxy::between(job.port());
+        let job = job.one(1, "BURN_DIST_RDZV", &format!("tcp://127.0.0.1:{port}"));
+        job.start().succeeds();
+    });
 }

@@ -1,0 +1,136 @@
+//! All tell rank 0 that they are connected to each other, or why not, and learn from it what becomes of the job: so who
+//! dies while the others still connect is named on all of them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use serde::{Deserialize, Serialize};
+
+use super::RendezvousError;
+use super::handshake::PATIENCE;
+use super::wire::{self, Until};
+
+/// Between two looks.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// From a rank: how it is with its connections. From rank 0: how it is with all.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Connected,
+    Failed(String),
+}
+
+/// What is known of the others while a rank connects.
+pub(super) struct Completion<'a> {
+    rank: usize,
+    /// To rank 0, or on rank 0 to each other.
+    control: &'a BTreeMap<usize, TcpStream>,
+    connected: RefCell<BTreeSet<usize>>,
+}
+
+impl<'a> Completion<'a> {
+    pub fn new(rank: usize, control: &'a BTreeMap<usize, TcpStream>) -> Self {
+        Self {
+            rank,
+            control,
+            connected: RefCell::default(),
+        }
+    }
+
+    /// Whether the job may still start.
+    ///
+    /// # Errors
+    ///
+    /// If a rank has gone or failed, as far as this one can know.
+    pub fn check(&self) -> Result<(), RendezvousError> {
+        for (&rank, stream) in self.control {
+            if self.connected.borrow().contains(&rank) {
+                // What it says next is said to the supervision.
+                continue;
+            }
+            let lost = |reason: String| RendezvousError::Lost { rank, reason };
+            match recv(stream, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(lost("its connection was closed".into())),
+                Ok(_) => {}
+                Err(Errno::AGAIN | Errno::INTR) => continue,
+                Err(error) => return Err(lost(error.to_string())),
+            }
+            let deadline = Instant::now() + PATIENCE;
+            let said = wire::receive(&mut Until { stream, deadline });
+            match said.map_err(|error| lost(error.to_string()))? {
+                Said::Connected => drop(self.connected.borrow_mut().insert(rank)),
+                Said::Failed(reason) => return Err(RendezvousError::Refused(reason)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what has become of the own connections, and waits for those of all.
+    ///
+    /// # Errors
+    ///
+    /// If the own could not be made, or those of another rank.
+    pub fn conclude<T>(
+        self,
+        own: Result<T, RendezvousError>,
+        timeout: Duration,
+    ) -> Result<T, RendezvousError> {
+        let deadline = Instant::now() + timeout;
+        let outcome = own.and_then(|links| {
+            if self.rank != 0 {
+                self.say(&Said::Connected);
+            }
+            self.wait(deadline, timeout)?;
+            Ok(links)
+        });
+        match &outcome {
+            Ok(_) if self.rank != 0 => {}
+            Ok(_) => self.say(&Said::Connected),
+            Err(error) => self.say(&Said::Failed(error.to_string())),
+        }
+        outcome
+    }
+
+    /// Waits for what all others say: of rank 0, or to rank 0.
+    fn wait(&self, deadline: Instant, timeout: Duration) -> Result<(), RendezvousError> {
+        loop {
+            self.check()?;
+            let connected = self.connected.borrow();
+            if connected.len() == self.control.len() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let missing = self.control.keys().filter(|rank| !connected.contains(rank));
+                return Err(RendezvousError::Unconnected {
+                    rank: self.rank,
+                    ranks: missing.copied().collect(),
+                    seconds: timeout.as_secs_f64(),
+                });
+            }
+            drop(connected);
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn say(&self, said: &Said) {
+        for stream in self.control.values() {
+            let deadline = Instant::now() + PATIENCE;
+            // Who is gone need not know, or is found to be.
+            let _ = wire::send(&mut Until { stream, deadline }, said);
+        }
+    }
+}
+
+/// Whether a connection was closed from the other side while it was new, as by a rank that hears too many at once.
+pub(super) fn is_turned_away(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
+}

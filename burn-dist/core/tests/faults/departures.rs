@@ -1,0 +1,66 @@
+//! Ranks that leave while others go on, and those that leave with operations pending.
+
+use std::time::Duration;
+
+use crate::processes::{Job, TRANSPORTS, together};
+
+#[test]
+fn a_rank_that_leaves_is_named_by_all_that_go_on() {
+    let victims = [0, 1, 2, 3].iter();
+    let all = victims.flat_map(|leaves| TRANSPORTS.map(|transport| (transport, *leaves)));
+    together(all.collect(), |(transport, leaves)| {
+        let scripts = (0..4).map(|rank| match rank {
+            rank if rank == leaves => "barrier; stay 4000",
+            _ => "barrier; say calls; sleep 500; all_reduce 1000; all_reduce 1000",
+        });
+        let mut job = Job::new(transport, scripts).start();
+        for rank in (0..4).filter(|rank| *rank != leaves) {
+            job.wait_for(rank, "calls");
+        }
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        let left = format!("rank {leaves} has left after 1 operation");
+        for outcome in job.outcomes_but(&[leaves]) {
+            outcome.fails(
+                until,
+                &[&left, "calls operation 1 (all_reduce(1000 f32, sum))"],
+            );
+        }
+        job.outcome(leaves).succeeds();
+        job.finish();
+    });
+}
+
+#[test]
+fn operations_that_are_pending_are_done_before_a_rank_leaves() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let script = "start 100000; start 10; start 1000; leave";
+        Job::same(transport, 3, script).start().succeeds();
+    });
+}
+
+#[test]
+fn a_pending_operation_that_nobody_else_calls_keeps_no_rank() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        for leaves in [0, 1] {
+            let scripts = (0..2).map(|rank| match rank {
+                rank if rank == leaves => "barrier; leave",
+                _ => "barrier; start 1000; start 10; leave",
+            });
+            // Nobody has waited for it, so nobody is told; but all end.
+            Job::new(transport, scripts).start().succeeds();
+        }
+    });
+}
+
+#[test]
+fn ranks_may_leave_at_different_times_after_the_last_operation() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        for last in [0, 2] {
+            let scripts = (0..3).map(|rank| match rank {
+                rank if rank == last => "all_reduce 100000; sleep 1000; leave",
+                _ => "all_reduce 100000; leave",
+            });
+            Job::new(transport, scripts).start().succeeds();
+        }
+    });
+}
