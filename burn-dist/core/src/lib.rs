@@ -20,6 +20,8 @@ pub mod launch;
 pub mod rendezvous;
 pub mod report;
 pub mod supervision;
+#[cfg(feature = "tls")]
+mod tls;
 pub mod transport;
 mod world;
 

@@ -15,8 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::credentials::Credentials;
 use super::handshake::{PATIENCE, Side, recognise};
-use super::token::Token;
+use super::stream::Stream;
 use super::wire::{self, Until};
 use crate::report::Report;
 
@@ -49,15 +50,15 @@ impl Acceptor {
     /// Starts to accept; what processes of the job say first, each with its connection.
     pub fn start<T: DeserializeOwned + Send + 'static>(
         listener: TcpListener,
-        token: &Token,
+        credentials: &Credentials,
         purpose: Vec<u8>,
         report: &Report,
-    ) -> io::Result<(Self, Receiver<(T, TcpStream)>)> {
+    ) -> io::Result<(Self, Receiver<(T, Stream)>)> {
         listener.set_nonblocking(true)?;
         let over = Arc::new(AtomicBool::new(false));
         let (sender, heard) = channel();
-        let (token, report) = (token.clone(), report.clone());
-        let hear = move |stream: &TcpStream| hear(stream, &token, &purpose, &report);
+        let (credentials, report) = (credentials.clone(), report.clone());
+        let hear = move |socket| hear(socket, &credentials, &purpose, &report);
         let thread = std::thread::Builder::new()
             .name("rendezvous".into())
             .spawn({
@@ -82,12 +83,12 @@ impl Drop for Acceptor {
 fn accept_until<T: Send + 'static>(
     over: &AtomicBool,
     listener: &TcpListener,
-    hear: &Arc<impl Fn(&TcpStream) -> Option<T> + Send + Sync + 'static>,
-    sender: &Sender<(T, TcpStream)>,
+    hear: &Arc<impl Fn(TcpStream) -> Option<(T, Stream)> + Send + Sync + 'static>,
+    sender: &Sender<(T, Stream)>,
 ) {
     let heard = Arc::new(AtomicUsize::new(0));
     while !over.load(Ordering::Acquire) {
-        let Ok((stream, _)) = listener.accept() else {
+        let Ok((socket, _)) = listener.accept() else {
             let mut polled = [PollFd::new(listener, PollFlags::IN)];
             let time = Timespec {
                 tv_sec: 0,
@@ -97,7 +98,7 @@ fn accept_until<T: Send + 'static>(
             let _ = poll(&mut polled, Some(&time));
             continue;
         };
-        if heard.load(Ordering::Acquire) >= HEARD || stream.set_nonblocking(false).is_err() {
+        if heard.load(Ordering::Acquire) >= HEARD || socket.set_nonblocking(false).is_err() {
             continue;
         }
         heard.fetch_add(1, Ordering::AcqRel);
@@ -105,9 +106,9 @@ fn accept_until<T: Send + 'static>(
         let thread = std::thread::Builder::new().stack_size(256 << 10);
         // Not waited for: who is still heard when all are there is a stranger.
         let started = thread.spawn(move || {
-            if let Some(message) = hear(&stream) {
+            if let Some(message) = hear(socket) {
                 // Nobody waits for it any more if it comes late.
-                let _ = sender.send((message, stream));
+                let _ = sender.send(message);
             }
             count.fetch_sub(1, Ordering::AcqRel);
         });
@@ -119,22 +120,26 @@ fn accept_until<T: Send + 'static>(
 
 /// What a new connection says, if it is of the job.
 fn hear<T: DeserializeOwned>(
-    stream: &TcpStream,
-    token: &Token,
+    socket: TcpStream,
+    credentials: &Credentials,
     purpose: &[u8],
     report: &Report,
-) -> Option<T> {
-    let from = stream
+) -> Option<(T, Stream)> {
+    let from = socket
         .peer_addr()
         .map_or("a stranger".to_owned(), |a| a.to_string());
     let turned_away = |error: &dyn std::fmt::Display| {
         report.note(&format!("turned {from} away: {error}"));
     };
-    recognise(stream, Side::Accepts, token, purpose)
+    let stream = recognise(socket, Side::Accepts, credentials, purpose)
         .inspect_err(|error| turned_away(error))
         .ok()?;
-    let deadline = Instant::now() + PATIENCE;
-    wire::receive(&mut Until { stream, deadline })
+    let mut until = Until {
+        stream: &stream,
+        deadline: Instant::now() + PATIENCE,
+    };
+    let message = wire::receive(&mut until)
         .inspect_err(|error| turned_away(error))
-        .ok()
+        .ok()?;
+    Some((message, stream))
 }

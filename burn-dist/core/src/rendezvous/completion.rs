@@ -4,19 +4,20 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
 
 use super::RendezvousError;
 use super::handshake::PATIENCE;
+use super::stream::Stream;
 use super::wire::{self, Until};
 
 /// Between two looks.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// How long rank 0 may take to say what it knows.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// From a rank: how it is with its connections. From rank 0: how it is with all.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,12 +31,12 @@ enum Said {
 pub(super) struct Completion<'a> {
     rank: usize,
     /// To rank 0, or on rank 0 to each other.
-    control: &'a BTreeMap<usize, TcpStream>,
+    control: &'a BTreeMap<usize, Stream>,
     connected: RefCell<BTreeSet<usize>>,
 }
 
 impl<'a> Completion<'a> {
-    pub fn new(rank: usize, control: &'a BTreeMap<usize, TcpStream>) -> Self {
+    pub fn new(rank: usize, control: &'a BTreeMap<usize, Stream>) -> Self {
         Self {
             rank,
             control,
@@ -55,10 +56,12 @@ impl<'a> Completion<'a> {
                 continue;
             }
             let lost = |reason: String| RendezvousError::Lost { rank, reason };
-            match recv(stream, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Err(lost("its connection was closed".into())),
-                Ok(_) => {}
-                Err(Errno::AGAIN | Errno::INTR) => continue,
+            match stream.is_readable() {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(lost("its connection was closed".into()));
+                }
                 Err(error) => return Err(lost(error.to_string())),
             }
             let deadline = Instant::now() + PATIENCE;
@@ -82,6 +85,10 @@ impl<'a> Completion<'a> {
         timeout: Duration,
     ) -> Result<T, RendezvousError> {
         let deadline = Instant::now() + timeout;
+        let own = own.map_err(|error| match error {
+            RendezvousError::Unconnectable { .. } => self.cause().unwrap_or(error),
+            error => error,
+        });
         let outcome = own.and_then(|links| {
             if self.rank != 0 {
                 self.say(&Said::Connected);
@@ -95,6 +102,18 @@ impl<'a> Completion<'a> {
             Err(error) => self.say(&Said::Failed(error.to_string())),
         }
         outcome
+    }
+
+    /// Why another has closed a connection that this rank wanted, if rank 0 says it in a moment or is gone.
+    fn cause(&self) -> Option<RendezvousError> {
+        let until = Instant::now() + MOMENT;
+        while Instant::now() < until {
+            if let Err(cause) = self.check() {
+                return Some(cause);
+            }
+            std::thread::sleep(LOOK);
+        }
+        None
     }
 
     /// Waits for what all others say: of rank 0, or to rank 0.

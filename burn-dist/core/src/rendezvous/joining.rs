@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::RendezvousError;
+use super::credentials::Credentials;
 use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
 use super::identity::MeetingPoint;
 use super::interface_filter::{DOWN, InterfaceError};
 use super::meeting::PURPOSE;
 use super::member::{Join, Roster, Welcome};
-use super::token::Token;
+use super::stream::Stream;
 use super::wire::{self, Until, WireError};
 use crate::report::Report;
 
@@ -25,16 +26,16 @@ const OLD_JOB: Duration = Duration::from_secs(10);
 /// tried again until `deadline`: so the order in which processes start does not matter.
 pub(super) fn reach(
     point: &MeetingPoint,
-    token: &Token,
+    credentials: &Credentials,
     source: &dyn Fn(&IpAddr) -> Result<Option<IpAddr>, RendezvousError>,
     timeout: Duration,
     report: &Report,
-) -> Result<TcpStream, RendezvousError> {
+) -> Result<Stream, RendezvousError> {
     let started = Instant::now();
     let deadline = started + timeout;
     let mut tell = started + Duration::from_secs(10);
     loop {
-        let reason = match attempt(point, token, source, deadline) {
+        let reason = match attempt(point, credentials, source, deadline) {
             Ok(stream) => return Ok(stream),
             Err(Attempt::Never(error)) => return Err(error),
             Err(Attempt::Later(reason)) => reason,
@@ -88,10 +89,10 @@ enum Attempt {
 
 fn attempt(
     point: &MeetingPoint,
-    token: &Token,
+    credentials: &Credentials,
     source: &dyn Fn(&IpAddr) -> Result<Option<IpAddr>, RendezvousError>,
     deadline: Instant,
-) -> Result<TcpStream, Attempt> {
+) -> Result<Stream, Attempt> {
     let addresses = addresses(point).map_err(Attempt::Later)?;
     let mut reason = format!("{point} stands for no address");
     for address in addresses {
@@ -103,9 +104,9 @@ fn attempt(
             break;
         }
         match connect(address, from, rest) {
-            Ok(stream) => {
-                let known = recognise(&stream, Side::Connects, token, PURPOSE);
-                return known.map(|()| stream).map_err(Attempt::Handshake);
+            Ok(socket) => {
+                let known = recognise(socket, Side::Connects, credentials, PURPOSE);
+                return known.map_err(Attempt::Handshake);
             }
             Err(error) => reason = format!("{address}: {error}"),
         }
@@ -169,7 +170,7 @@ pub(super) fn connect(
 
 /// Says who this process is, and waits until all have.
 pub(super) fn join(
-    stream: &TcpStream,
+    stream: &Stream,
     join: &Join,
     timeout: Duration,
 ) -> Result<Roster, RendezvousError> {

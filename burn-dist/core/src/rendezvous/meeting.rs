@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::RendezvousError;
 use super::acceptor::{Acceptor, listen};
+use super::credentials::Credentials;
 use super::handshake::PATIENCE;
 use super::identity::MeetingPoint;
 use super::member::{Join, Roster, Welcome};
-use super::token::Token;
+use super::stream::Stream;
 use super::wire::{self, Until};
 use crate::report::Report;
 
@@ -81,12 +82,12 @@ pub(super) fn publish(
 /// Waits until all ranks have joined, and welcomes them: all members, and the connections to those above rank 0.
 pub(super) fn gather(
     listener: TcpListener,
-    token: &Token,
+    credentials: &Credentials,
     own: Join,
     timeout: Duration,
     report: &Report,
-) -> Result<(Roster, BTreeMap<usize, TcpStream>), RendezvousError> {
-    let (acceptor, joins) = Acceptor::start(listener, token, PURPOSE.to_vec(), report)?;
+) -> Result<(Roster, BTreeMap<usize, Stream>), RendezvousError> {
+    let (acceptor, joins) = Acceptor::start(listener, credentials, PURPOSE.to_vec(), report)?;
     let mut world = [0; 16];
     getrandom::fill(&mut world).map_err(io::Error::other)?;
     let mut joined = BTreeMap::new();
@@ -118,11 +119,8 @@ pub(super) fn gather(
             stream: &stream,
             deadline,
         };
-        let sent = wire::send(&mut until, &Welcome::Roster(roster.clone()));
-        sent.map_err(|error| RendezvousError::Lost {
-            rank,
-            reason: error.to_string(),
-        })?;
+        // Who has gone meanwhile is found out when all say that they are connected, and then all are told.
+        let _ = wire::send(&mut until, &Welcome::Roster(roster.clone()));
         streams.insert(rank, stream);
     }
     Ok((roster, streams))
@@ -132,11 +130,11 @@ pub(super) fn gather(
 /// others do not.
 fn refuse(
     error: &RendezvousError,
-    streams: impl Iterator<Item = TcpStream>,
-    joins: &Receiver<(Join, TcpStream)>,
+    streams: impl Iterator<Item = Stream>,
+    joins: &Receiver<(Join, Stream)>,
     world_size: usize,
 ) {
-    let tell = |stream: TcpStream| {
+    let tell = |stream: Stream| {
         let deadline = Instant::now() + PATIENCE;
         let mut until = Until {
             stream: &stream,
@@ -160,17 +158,17 @@ fn refuse(
     }
 }
 
-type Joined = BTreeMap<usize, (Join, TcpStream)>;
+type Joined = BTreeMap<usize, (Join, Stream)>;
 
 /// Waits until all but `own` are in `joined`. An error comes with the connection of who has caused it, if that is not
 /// among them.
 fn wait_for_all(
     own: &Join,
-    joins: &Receiver<(Join, TcpStream)>,
+    joins: &Receiver<(Join, Stream)>,
     joined: &mut Joined,
     deadline: Instant,
     report: &Report,
-) -> Result<(), (RendezvousError, Option<TcpStream>)> {
+) -> Result<(), (RendezvousError, Option<Stream>)> {
     let world_size = own.world_size;
     let missing = |joined: &Joined| {
         let missing = (1..world_size).filter(|rank| !joined.contains_key(rank));
@@ -230,12 +228,6 @@ fn refusal(own: &Join, joined: &Joined, join: &Join) -> Option<String> {
 }
 
 /// Whether the other side of a connection that says nothing is still there.
-fn lives(stream: &TcpStream) -> bool {
-    let alive = || -> io::Result<bool> {
-        stream.set_nonblocking(true)?;
-        let seen = stream.peek(&mut [0]);
-        stream.set_nonblocking(false)?;
-        Ok(matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock))
-    };
-    alive().unwrap_or(false)
+fn lives(stream: &Stream) -> bool {
+    matches!(stream.is_readable(), Ok(false))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::RendezvousError;
 use super::acceptor::Acceptor;
 use super::completion::{Completion, LOOK, is_turned_away};
+use super::credentials::Credentials;
 use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
 use super::joining::connect;
 use super::member::{Member, Roster};
-use super::token::Token;
+use super::stream::Stream;
 use super::wire::{self, Until};
 use crate::report::Report;
 
@@ -33,7 +34,7 @@ struct Greeting {
 pub(super) struct Mesh<'a> {
     pub roster: &'a Roster,
     pub rank: usize,
-    pub token: &'a Token,
+    pub credentials: &'a Credentials,
     /// Connections of a pair.
     pub lanes: &'a dyn Fn(&Member, &Member) -> usize,
     /// Where rank 0 was reached.
@@ -58,12 +59,12 @@ impl Mesh<'_> {
         self,
         listener: TcpListener,
         completion: &Completion<'_>,
-    ) -> Result<Vec<Vec<TcpStream>>, RendezvousError> {
+    ) -> Result<Vec<Vec<Stream>>, RendezvousError> {
         let ranks = self.roster.members.len();
         let deadline = Instant::now() + self.timeout;
         let (acceptor, greetings) =
-            Acceptor::start::<Greeting>(listener, self.token, self.purpose(), self.report)?;
-        let mut found: BTreeMap<(usize, usize), TcpStream> = BTreeMap::new();
+            Acceptor::start::<Greeting>(listener, self.credentials, self.purpose(), self.report)?;
+        let mut found: BTreeMap<(usize, usize), Stream> = BTreeMap::new();
         for peer in 0..self.rank {
             for lane in 0..self.lanes(peer) {
                 found.insert(
@@ -99,10 +100,10 @@ impl Mesh<'_> {
             }
         }
         drop(acceptor);
-        let mut links: Vec<Vec<TcpStream>> = (0..ranks).map(|_| Vec::new()).collect();
+        let mut links: Vec<Vec<Stream>> = (0..ranks).map(|_| Vec::new()).collect();
         for ((peer, _), stream) in found {
-            stream.set_read_timeout(None)?;
-            stream.set_write_timeout(None)?;
+            stream.socket().set_read_timeout(None)?;
+            stream.socket().set_write_timeout(None)?;
             links[peer].push(stream);
         }
         Ok(links)
@@ -114,7 +115,7 @@ impl Mesh<'_> {
         lane: usize,
         deadline: Instant,
         completion: &Completion<'_>,
-    ) -> Result<TcpStream, RendezvousError> {
+    ) -> Result<Stream, RendezvousError> {
         let member = &self.roster.members[peer];
         let address = self.first.filter(|_| peer == 0).unwrap_or(member.address);
         let address = SocketAddr::new(address, member.port);
@@ -131,14 +132,15 @@ impl Mesh<'_> {
             if rest.is_zero() {
                 return Err(failed("it does not answer".into()));
             }
-            let stream = match connect(address, self.from, rest.min(PATIENCE)) {
-                Ok(stream) => stream,
+            let socket = match connect(address, self.from, rest.min(PATIENCE)) {
+                Ok(socket) => socket,
                 // It listens since before it joined: nobody else comes later.
                 Err(error) if error.kind() == ErrorKind::TimedOut => continue,
                 Err(error) => return Err(failed(error.to_string())),
             };
-            match recognise(&stream, Side::Connects, self.token, &self.purpose()) {
-                Ok(()) => {}
+            let known = recognise(socket, Side::Connects, self.credentials, &self.purpose());
+            let stream = match known {
+                Ok(stream) => stream,
                 // It is slow, or this rank is.
                 Err(HandshakeError::Io(error)) if error.kind() == ErrorKind::TimedOut => continue,
                 // Too many connect to it at once, of which most are strangers.
@@ -147,7 +149,7 @@ impl Mesh<'_> {
                     continue;
                 }
                 Err(error) => return Err(failed(error.to_string())),
-            }
+            };
             let greeting = Greeting {
                 rank: self.rank,
                 lane,

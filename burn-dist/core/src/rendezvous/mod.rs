@@ -10,6 +10,8 @@
 //! | `interface_filter` | which of them `BURN_DIST_IFNAME` means, and the best of them |
 //! | `subnet` | a range of addresses: `10.1.0.0/16` |
 //! | `token` | what the processes of a job know, and strangers do not |
+//! | `credentials` | a token, and TLS if it is wanted |
+//! | `stream`, `session` | a connection on which both sides have recognised each other, and what encrypts it |
 //! | `wire` | messages, bounded in length and time |
 //! | `handshake` | two processes of a job recognise each other |
 //! | `acceptor` | hears who connects |
@@ -23,6 +25,7 @@
 
 mod acceptor;
 mod completion;
+mod credentials;
 mod environment;
 mod handshake;
 mod host_list;
@@ -34,16 +37,21 @@ mod launcher;
 mod meeting;
 mod member;
 mod mesh;
+#[cfg(feature = "tls")]
+mod session;
+mod stream;
 mod subnet;
 mod token;
 pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use credentials::Credentials;
+pub use credentials::TlsError;
 pub use environment::Environment;
 pub use handshake::HandshakeError;
 pub use identity::{Identity, IdentityError, MeetingPoint};
@@ -52,6 +60,7 @@ pub use interface_filter::{InterfaceError, InterfaceFilter};
 pub use launcher::Launcher;
 pub(crate) use member::Roster;
 pub use member::{Host, Member, Terms, build_of_process};
+pub(crate) use stream::Stream;
 pub use token::{Token, TokenError};
 
 use crate::report::Report;
@@ -169,7 +178,7 @@ pub enum RendezvousError {
 pub(crate) struct Rendezvous<'a> {
     pub identity: &'a Identity,
     pub point: &'a MeetingPoint,
-    pub token: &'a Token,
+    pub credentials: &'a Credentials,
     pub terms: Terms,
     pub timeout: Duration,
     /// The interface to connect from; that of the route to rank 0, if `None`.
@@ -185,9 +194,9 @@ pub(crate) struct Rendezvous<'a> {
 pub(crate) struct Assembly {
     pub roster: Roster,
     /// To rank 0, or on rank 0 to each other.
-    pub control: BTreeMap<usize, TcpStream>,
+    pub control: BTreeMap<usize, Stream>,
     /// To each rank.
-    pub links: Vec<Vec<TcpStream>>,
+    pub links: Vec<Vec<Stream>>,
 }
 
 impl Rendezvous<'_> {
@@ -215,7 +224,8 @@ impl Rendezvous<'_> {
             let address = meeting.local_addr()?.ip();
             let listener = self.listen(address)?;
             let own = own(&listener, address)?;
-            let gathered = meeting::gather(meeting, self.token, own, self.timeout, self.report);
+            let gathered =
+                meeting::gather(meeting, self.credentials, own, self.timeout, self.report);
             if let MeetingPoint::File(path) = self.point {
                 // All have read it. Another job may have the name again.
                 let _ = std::fs::remove_file(path);
@@ -224,9 +234,15 @@ impl Rendezvous<'_> {
             (roster, control, listener, None, None)
         } else {
             let source = |address: &IpAddr| self.source(address);
-            let stream =
-                joining::reach(self.point, self.token, &source, self.timeout, self.report)?;
-            let (local, remote) = (stream.local_addr()?.ip(), stream.peer_addr()?.ip());
+            let stream = joining::reach(
+                self.point,
+                self.credentials,
+                &source,
+                self.timeout,
+                self.report,
+            )?;
+            let socket = stream.socket();
+            let (local, remote) = (socket.local_addr()?.ip(), socket.peer_addr()?.ip());
             let listener = self.listen(local)?;
             let roster = joining::join(&stream, &own(&listener, local)?, self.timeout)?;
             let control = BTreeMap::from([(0, stream)]);
@@ -255,7 +271,7 @@ impl Rendezvous<'_> {
         let mesh = Mesh {
             roster: &roster,
             rank: self.identity.rank,
-            token: self.token,
+            credentials: self.credentials,
             lanes: self.lanes,
             first,
             from,
@@ -266,8 +282,8 @@ impl Rendezvous<'_> {
         let links = mesh.connect(listener, &completion);
         let links = completion.conclude(links, self.timeout)?;
         for stream in control.values() {
-            stream.set_read_timeout(None)?;
-            stream.set_write_timeout(None)?;
+            stream.socket().set_read_timeout(None)?;
+            stream.socket().set_write_timeout(None)?;
         }
         Ok(Assembly {
             roster,

@@ -4,11 +4,12 @@
 //! memory nor hold a thread.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::stream::Stream;
 
 /// Bytes of a message, at most: a roster of ten thousand ranks.
 const LONGEST: usize = 4 << 20;
@@ -55,11 +56,21 @@ pub(crate) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, 
 /// A stream whose reads and writes end at a time.
 #[derive(Debug)]
 pub(crate) struct Until<'a> {
-    pub stream: &'a TcpStream,
+    pub stream: &'a Stream,
     pub deadline: Instant,
 }
 
 impl Until<'_> {
+    /// The next byte, which stays to be read; `None` at the end.
+    #[cfg(feature = "tls")]
+    pub fn peek(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let socket = self.stream.socket();
+        socket.set_read_timeout(Some(self.rest()?))?;
+        let count = socket.peek(&mut byte).map_err(timed_out)?;
+        Ok((count > 0).then_some(byte[0]))
+    }
+
     fn rest(&self) -> io::Result<Duration> {
         let rest = self.deadline.saturating_duration_since(Instant::now());
         if rest.is_zero() {
@@ -71,14 +82,14 @@ impl Until<'_> {
 
 impl Read for Until<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.rest()?))?;
+        self.stream.socket().set_read_timeout(Some(self.rest()?))?;
         (&mut &*self.stream).read(into).map_err(timed_out)
     }
 }
 
 impl Write for Until<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.rest()?))?;
+        self.stream.socket().set_write_timeout(Some(self.rest()?))?;
         (&mut &*self.stream).write(bytes).map_err(timed_out)
     }
 

@@ -1,7 +1,6 @@
 //! Rank 0 finds out what does not fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use super::error::CollectiveError;
 use super::message::{FromCoordinator, Standing, ToCoordinator};
 use super::supervisor::Supervisor;
 use crate::collective::Call;
-use crate::rendezvous::wire;
+use crate::rendezvous::{Stream, wire};
 use crate::transport::LaneError;
 
 /// The time for an answer, when an operation is late.
@@ -29,7 +28,7 @@ pub(super) struct Coordinator {
 
 #[derive(Debug, Default)]
 struct Coordination {
-    streams: BTreeMap<usize, TcpStream>,
+    streams: BTreeMap<usize, Arc<Stream>>,
     /// Ranks that have left, after how many operations.
     left: BTreeMap<usize, u64>,
     inquiries: BTreeMap<u64, Inquiry>,
@@ -52,21 +51,22 @@ impl Coordinator {
     /// Hears the ranks at the ends of `streams`.
     pub fn start(
         supervisor: &Arc<Supervisor>,
-        streams: BTreeMap<usize, TcpStream>,
+        streams: BTreeMap<usize, Stream>,
     ) -> std::io::Result<Arc<Self>> {
-        let mut writing = BTreeMap::new();
-        for (rank, stream) in &streams {
-            stream.set_write_timeout(Some(Duration::from_secs(1)))?;
-            writing.insert(*rank, stream.try_clone()?);
+        let mut shared = BTreeMap::new();
+        for (rank, stream) in streams {
+            let limit = Some(Duration::from_secs(1));
+            stream.socket().set_write_timeout(limit)?;
+            shared.insert(rank, Arc::new(stream));
         }
         let coordinator = Arc::new(Self {
             supervisor: Arc::downgrade(supervisor),
             state: Mutex::new(Coordination {
-                streams: writing,
+                streams: shared.clone(),
                 ..Coordination::default()
             }),
         });
-        for (rank, stream) in streams {
+        for (rank, stream) in shared {
             let coordinator = Arc::downgrade(&coordinator);
             let thread = std::thread::Builder::new()
                 .name("coordinator".into())
@@ -136,8 +136,8 @@ impl Coordinator {
             // All have just been asked, or are about to be judged. That it is heard is what the rank learns.
             let asked = known.is_some_and(|i| i.judged || (!late && i.began.elapsed() < PAUSE));
             if asked {
-                if let Some(stream) = state.streams.get_mut(&rank) {
-                    let _ = wire::send(stream, &FromCoordinator::Ask { sequence });
+                if let Some(stream) = state.streams.get(&rank) {
+                    let _ = wire::send(&mut &**stream, &FromCoordinator::Ask { sequence });
                 }
                 return;
             }
@@ -154,9 +154,9 @@ impl Coordinator {
             .retain(|_, inquiry| inquiry.judged || inquiry.began.elapsed() < KNOWN);
         state.inquiries.insert(sequence, inquiry);
         let message = FromCoordinator::Ask { sequence };
-        for (_, stream) in state.streams.iter_mut() {
+        for stream in state.streams.values() {
             // Who is gone is noticed by the thread that hears it.
-            let _ = wire::send(stream, &message);
+            let _ = wire::send(&mut &**stream, &message);
         }
         drop(state);
         if late {
@@ -283,9 +283,9 @@ impl Coordinator {
         }
         state.over = true;
         let message = FromCoordinator::Abort(error.clone());
-        for stream in state.streams.values_mut() {
+        for stream in state.streams.values() {
             // Who is gone need not know.
-            let _ = wire::send(stream, &message);
+            let _ = wire::send(&mut &**stream, &message);
         }
         drop(state);
         if let Some(supervisor) = self.supervisor.upgrade() {
@@ -297,9 +297,9 @@ impl Coordinator {
     pub fn leave(&self, after: u64) {
         let mut state = self.state();
         state.over = true;
-        for stream in state.streams.values_mut() {
+        for stream in state.streams.values() {
             // Who is gone need not know, and who is there reads it before the end.
-            let _ = wire::send(stream, &FromCoordinator::Leaves { after });
+            let _ = wire::send(&mut &**stream, &FromCoordinator::Leaves { after });
             let _ = stream.shutdown(std::net::Shutdown::Write);
         }
         state.streams.clear();
@@ -314,7 +314,7 @@ fn last_of(last: &Option<(u64, Call)>) -> String {
 }
 
 /// Hears a rank until it is gone.
-fn hear(rank: usize, stream: &TcpStream, coordinator: &Weak<Coordinator>) {
+fn hear(rank: usize, stream: &Stream, coordinator: &Weak<Coordinator>) {
     loop {
         let message = wire::receive(&mut &*stream);
         let Some(coordinator) = coordinator.upgrade() else {

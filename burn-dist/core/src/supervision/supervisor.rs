@@ -1,7 +1,6 @@
 //! What a rank knows of its operations, and of the failure of others.
 
 use std::io::{self, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -13,7 +12,7 @@ use super::message::{FromCoordinator, Standing, ToCoordinator};
 use super::recorder::{Recorder, State};
 use super::trace::Trace;
 use crate::collective::{Algorithm, Call};
-use crate::rendezvous::{Member, wire};
+use crate::rendezvous::{Member, Stream, wire};
 use crate::transport::LaneError;
 
 /// From then on, and again after as long, the coordinator is told that a rank waits: another may have called something
@@ -57,7 +56,7 @@ pub(crate) struct Writings {
 #[derive(Debug)]
 enum Link {
     Here(Arc<Coordinator>),
-    There(Mutex<TcpStream>),
+    There(Mutex<Arc<Stream>>),
 }
 
 #[derive(Debug)]
@@ -96,7 +95,7 @@ impl Supervisor {
     pub fn start(
         rank: usize,
         members: Vec<Member>,
-        mut streams: std::collections::BTreeMap<usize, TcpStream>,
+        mut streams: std::collections::BTreeMap<usize, Stream>,
         timeout: Duration,
         writings: Writings,
     ) -> io::Result<Arc<Self>> {
@@ -129,8 +128,9 @@ impl Supervisor {
             Link::Here(Coordinator::start(&supervisor, streams)?)
         } else {
             let stream = streams.remove(&0).ok_or(io::ErrorKind::NotConnected)?;
-            stream.set_write_timeout(Some(GRACE))?;
-            let reading = stream.try_clone()?;
+            stream.socket().set_write_timeout(Some(GRACE))?;
+            let stream = Arc::new(stream);
+            let reading = stream.clone();
             let weak = Arc::downgrade(&supervisor);
             let thread = std::thread::Builder::new().name("supervision".into());
             thread.spawn(move || {
@@ -295,7 +295,7 @@ impl Supervisor {
         match self.coordinator.get() {
             Some(Link::Here(coordinator)) => coordinator.hear(self.rank, message.clone()),
             // A coordinator that is gone is noticed by the thread that listens.
-            Some(Link::There(stream)) => drop(wire::send(&mut *lock(stream), message)),
+            Some(Link::There(stream)) => drop(wire::send(&mut &**lock(stream), message)),
             None => {}
         }
     }
@@ -363,7 +363,7 @@ impl Supervisor {
 }
 
 /// Answers the coordinator until it or this rank is gone.
-fn listen(stream: &TcpStream, supervisor: &std::sync::Weak<Supervisor>) {
+fn listen(stream: &Stream, supervisor: &std::sync::Weak<Supervisor>) {
     loop {
         let message = wire::receive::<FromCoordinator>(&mut &*stream);
         let Some(supervisor) = supervisor.upgrade() else {

@@ -20,6 +20,16 @@ pub trait Lane: Send {
     /// If the peer is gone.
     fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, LaneError>;
 
+    /// Passes on what was taken and still waits in this process; whether that is all gone. Called again while it is not,
+    /// with [`Readiness`] to write in between.
+    ///
+    /// # Errors
+    ///
+    /// If the peer is gone.
+    fn flush(&mut self) -> Result<bool, LaneError> {
+        Ok(true)
+    }
+
     /// Looks for bytes that have arrived until `most` are at hand, and says how many are. `most` is at most
     /// [`WINDOW`].
     ///

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `lane` | what a transport offers |
 //! | `tcp` | a TCP connection |
+//! | `tls` | an encrypted one |
 //! | `shm` | memory that two processes of a host share |
 //! | `throttle` | a slower and later version of any of them |
 //! | `waiting` | how a rank waits for several of them at once |
+//! | `window` | what has arrived on a connection and was not consumed |
 //! | `mirror` | memory that is mapped twice in a row |
 //!
 //! # What a further transport has to offer
@@ -33,12 +35,19 @@ mod mirror;
 mod shm;
 mod tcp;
 mod throttle;
+#[cfg(feature = "tls")]
+mod tls;
 mod waiting;
+mod window;
 
 pub use lane::{Lane, LaneError, Readiness, Transport, WINDOW};
 pub use shm::SharedMemoryError;
 pub(crate) use shm::{Doorbell, Heap, Inbox, InboxOffer, Range, SharedMemoryLane};
 pub use tcp::TcpLane;
 pub use throttle::{Throttle, Throttled};
+#[cfg(feature = "tls")]
+pub(crate) use tls::TlsLane;
+#[cfg(all(test, feature = "tls"))]
+pub(crate) use tls::testing as tls_testing;
 pub use waiting::Poll;
 pub(crate) use waiting::{Interest, Waiting};

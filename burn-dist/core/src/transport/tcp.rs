@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::lane::{Lane, LaneError, Readiness, Transport, WINDOW, now};
-use super::mirror::Mirror;
+use super::lane::{Lane, LaneError, Readiness, Transport, now};
+use super::window::Window;
 
 /// Bytes that the system may hold on their way, as far as its limits (`net.core.wmem_max`) go.
 const SOCKET_BUFFER: usize = 4 << 20;
@@ -17,12 +17,7 @@ const SOCKET_BUFFER: usize = 4 << 20;
 #[derive(Debug)]
 pub struct TcpLane {
     stream: TcpStream,
-    /// What has arrived and was not consumed: from `consumed` to `filled` of the stream.
-    arrived: Mirror,
-    consumed: u64,
-    filled: u64,
-    /// Nothing comes behind what is at hand.
-    ended: bool,
+    arrived: Window,
 }
 
 impl TcpLane {
@@ -37,15 +32,8 @@ impl TcpLane {
         prepare(&stream, silence)?;
         Ok(Self {
             stream,
-            arrived: Mirror::private(WINDOW)?,
-            consumed: 0,
-            filled: 0,
-            ended: false,
+            arrived: Window::new()?,
         })
-    }
-
-    fn at_hand(&self) -> usize {
-        (self.filled - self.consumed) as usize
     }
 
     /// Reads into `into` once.
@@ -85,57 +73,25 @@ impl Lane for TcpLane {
     }
 
     fn fill(&mut self, most: usize) -> Result<usize, LaneError> {
-        let at_hand = self.at_hand();
-        let Some(missing) = most.min(WINDOW).checked_sub(at_hand).filter(|m| *m > 0) else {
-            return Ok(at_hand);
-        };
-        // SAFETY: behind what is at hand, and so of no borrow of `peek`; the memory is private to this lane.
-        let free = unsafe { self.arrived.bytes_mut(self.filled, missing) };
-        match Self::read(&mut self.stream, free) {
-            Ok(count) => self.filled += count as u64,
-            // It may be enough; if it is not, `check` says that no more comes.
-            Err(_) if at_hand > 0 => self.ended = true,
-            Err(error) => return Err(error),
-        }
-        Ok(self.at_hand())
+        self.arrived
+            .fill(most, |into| Self::read(&mut self.stream, into))
     }
 
     fn peek(&self) -> &[u8] {
-        // SAFETY: only `fill` writes, which borrows the lane for itself.
-        unsafe { self.arrived.bytes(self.consumed, self.at_hand()) }
+        self.arrived.bytes()
     }
 
     fn consume(&mut self, count: usize) {
-        assert!(count <= self.at_hand(), "more than is at hand");
-        self.consumed += count as u64;
+        self.arrived.consume(count);
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, LaneError> {
-        let count = self.at_hand().min(into.len());
-        let (first, rest) = into.split_at_mut(count);
-        first.copy_from_slice(&self.peek()[..count]);
-        self.consume(count);
-        if rest.is_empty() {
-            return Ok(count);
-        }
-        match Self::read(&mut self.stream, rest) {
-            Ok(more) => {
-                // As if it had been at hand, so that what follows is aligned as it was in the stream.
-                self.filled += more as u64;
-                self.consumed = self.filled;
-                Ok(count + more)
-            }
-            Err(_) if count > 0 => Ok(count),
-            Err(error) => Err(error),
-        }
+        self.arrived
+            .receive(into, |into| Self::read(&mut self.stream, into))
     }
 
     fn check(&self) -> Result<(), LaneError> {
-        if self.ended {
-            Err(LaneError::Closed)
-        } else {
-            Ok(())
-        }
+        self.arrived.check()
     }
 
     fn readiness(&self) -> Readiness<'_> {

@@ -92,6 +92,10 @@ impl<L: Lane> Lane for Throttled<L> {
         self.lane.send(parts)
     }
 
+    fn flush(&mut self) -> Result<bool, LaneError> {
+        self.lane.flush()
+    }
+
     fn fill(&mut self, _most: usize) -> Result<usize, LaneError> {
         self.look()?;
         Ok(self.shown)

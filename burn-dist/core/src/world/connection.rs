@@ -1,13 +1,15 @@
 //! Which transport two ranks take, and its lanes.
 
-use std::net::TcpStream;
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::options::Options;
 use crate::collective::executor::Link;
 use crate::rendezvous::wire::{self, Until, WireError};
-use crate::rendezvous::{Host, Member, Roster};
+use crate::rendezvous::{Host, Member, Roster, Stream};
 use crate::report::Report;
+#[cfg(feature = "tls")]
+use crate::transport::TlsLane;
 use crate::transport::{
     Inbox, InboxOffer, Lane, SharedMemoryError, SharedMemoryLane, TcpLane, Throttled, Transport,
 };
@@ -47,7 +49,7 @@ pub enum ConnectionError {
         /// The rank.
         rank: usize,
         /// Why.
-        error: std::io::Error,
+        error: io::Error,
     },
 }
 
@@ -64,7 +66,7 @@ pub(super) fn streams(options: &Options, one: &Member, other: &Member) -> usize 
 pub(super) fn connect(
     rank: usize,
     roster: &Roster,
-    streams: Vec<Vec<TcpStream>>,
+    streams: Vec<Vec<Stream>>,
     options: &Options,
     report: &Report,
 ) -> Result<(Vec<Link>, Option<Inbox>), ConnectionError> {
@@ -114,16 +116,30 @@ pub(super) fn connect(
             lanes.push(throttled(lane, options));
         } else {
             for stream in streams {
-                // Later than the deadline of an operation, which knows more of what is missing.
-                let silence = options.operation_timeout + Duration::from_secs(5);
-                let lane = TcpLane::new(stream, silence);
-                let lane = lane.map_err(|error| ConnectionError::Io { rank: peer, error })?;
-                lanes.push(throttled(lane, options));
+                let lane = tcp(stream, options);
+                lanes.push(lane.map_err(|error| ConnectionError::Io { rank: peer, error })?);
             }
         }
         links.push(lanes);
     }
     Ok((links, inbox))
+}
+
+/// A lane over `stream`, encrypted as that is.
+fn tcp(stream: Stream, options: &Options) -> io::Result<Box<dyn Lane>> {
+    // Later than the deadline of an operation, which knows more of what is missing.
+    let silence = options.operation_timeout + Duration::from_secs(5);
+    #[cfg(not(feature = "tls"))]
+    let socket = stream.into_socket();
+    #[cfg(feature = "tls")]
+    let socket = match stream.into_parts() {
+        (socket, Some(connection)) => {
+            let lane = TlsLane::new(socket, connection, silence)?;
+            return Ok(throttled(lane, options));
+        }
+        (socket, None) => socket,
+    };
+    Ok(throttled(TcpLane::new(socket, silence)?, options))
 }
 
 fn throttled<L: Lane + 'static>(lane: L, options: &Options) -> Box<dyn Lane> {
@@ -147,7 +163,7 @@ fn agree(
     rank: usize,
     roster: &Roster,
     near: &[usize],
-    streams: &[Vec<TcpStream>],
+    streams: &[Vec<Stream>],
     inbox: Option<&Inbox>,
     options: &Options,
     report: &Report,
@@ -163,7 +179,7 @@ fn agree(
             reason: error.to_string(),
         }
     };
-    let io = |rank: usize| move |error| ConnectionError::Io { rank, error };
+    let refused = |rank: usize| move |error| ConnectionError::Io { rank, error };
     for &peer in near {
         let offer = inbox.map(Inbox::offer);
         wire::send(&mut until(peer), &offer).map_err(lost(peer))?;
@@ -175,8 +191,12 @@ fn agree(
         let others = neighbours(peer, roster, &roster.members[peer].host);
         let ring = others.iter().position(|other| *other == rank);
         if let (Some(inbox), Some(offer), Some(ring)) = (inbox, offer, ring) {
-            let stream = streams[peer][0].try_clone().map_err(io(peer))?;
-            match SharedMemoryLane::new(inbox, own_ring, &offer, ring, stream) {
+            // Behind this agreement it carries wake-up bytes alone, which need no encryption.
+            let socket = streams[peer][0]
+                .socket()
+                .try_clone()
+                .map_err(refused(peer))?;
+            match SharedMemoryLane::new(inbox, own_ring, &offer, ring, socket) {
                 Ok(lane) => drop(opened.insert(peer, lane)),
                 Err(error) if options.transport.is_some() => return Err(error.into()),
                 Err(error) => report.warn(&format!("TCP to rank {peer} of this host: {error}")),
@@ -196,9 +216,9 @@ fn agree(
                 }
             }
         }
-        let stream = &streams[peer][0];
-        stream.set_read_timeout(None).map_err(io(peer))?;
-        stream.set_write_timeout(None).map_err(io(peer))?;
+        let socket = streams[peer][0].socket();
+        socket.set_read_timeout(None).map_err(refused(peer))?;
+        socket.set_write_timeout(None).map_err(refused(peer))?;
     }
     Ok(opened)
 }

@@ -34,8 +34,8 @@ pub use pending::Pending;
 
 use crate::collective::Topology;
 use crate::rendezvous::{
-    Assembly, Environment, Identity, IdentityError, Member, Rendezvous, RendezvousError, Roster,
-    Terms, build_of_process,
+    Assembly, Credentials, Environment, Identity, IdentityError, Member, Rendezvous,
+    RendezvousError, Roster, Terms, TlsError, build_of_process,
 };
 use crate::report::Report;
 use crate::supervision::{CollectiveError, Supervisor, Writings};
@@ -93,6 +93,9 @@ pub enum WorldError {
     /// An option cannot be used.
     #[error(transparent)]
     Options(#[from] OptionsError),
+    /// TLS is wanted and cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The processes did not come together.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
@@ -282,7 +285,7 @@ fn assemble(
     let rendezvous = Rendezvous {
         identity,
         point,
-        token: &options.token,
+        credentials: &Credentials::new(&options.token, options.tls)?,
         terms: Terms {
             build,
             options: options.terms(),

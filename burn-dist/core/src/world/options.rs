@@ -17,6 +17,7 @@ use crate::transport::{Poll, Throttle, Transport};
 /// | `BURN_DIST_TIMEOUT` | seconds to come together | 600 |
 /// | `BURN_DIST_OP_TIMEOUT` | seconds of an operation | 300 |
 /// | `BURN_DIST_TOKEN`, `BURN_DIST_TOKEN_FILE` | what strangers do not know | unset |
+/// | `BURN_DIST_TLS` | `1`: connections are encrypted; needs a token, and the feature `tls` | 0 |
 /// | `BURN_DIST_IFNAME` | the network interface, see [`InterfaceFilter`] | that of the route to rank 0 |
 /// | `BURN_DIST_TRANSPORT` | `auto`, `tcp` or `shm` | `auto` |
 /// | `BURN_DIST_STREAMS` | TCP connections of two ranks on different hosts | 2 |
@@ -37,6 +38,8 @@ pub struct Options {
     pub operation_timeout: Duration,
     /// What the processes of the job know.
     pub token: Token,
+    /// Whether connections are encrypted. Needs a token, and the feature `tls`.
+    pub tls: bool,
     /// The network interface; that of the route to rank 0, if `None`.
     pub interface: Option<InterfaceFilter>,
     /// The transport of all connections; by the place of the two ranks, if `None`.
@@ -102,6 +105,7 @@ impl Default for Options {
             timeout: Duration::from_secs(600),
             operation_timeout: Duration::from_secs(300),
             token: Token::default(),
+            tls: false,
             interface: None,
             transport: None,
             streams: 2,
@@ -144,11 +148,6 @@ impl Options {
                 _ => None,
             },
         )?;
-        let any_build = read.value("BURN_DIST_ANY_BUILD", "0 or 1", |text| match text {
-            "0" => Some(false),
-            "1" => Some(true),
-            _ => None,
-        })?;
         let streams = read.value("BURN_DIST_STREAMS", "a number from 1 to 16", |text| {
             text.parse()
                 .ok()
@@ -162,6 +161,7 @@ impl Options {
                 .seconds("BURN_DIST_OP_TIMEOUT")?
                 .unwrap_or(default.operation_timeout),
             token: Token::of(environment)?,
+            tls: read.switch("BURN_DIST_TLS")?,
             interface: InterfaceFilter::of(environment)?,
             transport: transport.unwrap_or_default(),
             streams: streams.unwrap_or(default.streams),
@@ -173,7 +173,7 @@ impl Options {
             algorithm: read.parsed("BURN_DIST_ALGORITHM")?,
             table: read.table()?.unwrap_or_default(),
             throttle: read.parsed("BURN_DIST_THROTTLE")?,
-            any_build: any_build.unwrap_or_default(),
+            any_build: read.switch("BURN_DIST_ANY_BUILD")?,
             trace: environment.text("BURN_DIST_TRACE").map(PathBuf::from),
             flight_recorder: environment
                 .text("BURN_DIST_FLIGHT_RECORDER")
@@ -185,6 +185,7 @@ impl Options {
     /// What of it has to be the same on all ranks.
     pub(super) fn terms(&self) -> Vec<(String, String)> {
         let own = [
+            ("BURN_DIST_TLS", u8::from(self.tls).to_string()),
             ("BURN_DIST_STREAMS", self.streams.to_string()),
             ("BURN_DIST_TRANSPORT", named(self.transport, "auto")),
             ("BURN_DIST_ORDER", self.order.to_string()),
@@ -222,6 +223,15 @@ impl Reading<'_> {
             expected: expected.to_owned(),
         });
         parsed.map(Some)
+    }
+
+    fn switch(&self, name: &'static str) -> Result<bool, OptionsError> {
+        let value = self.value(name, "0 or 1", |text| match text {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        })?;
+        Ok(value.unwrap_or_default())
     }
 
     fn seconds(&self, name: &'static str) -> Result<Option<Duration>, OptionsError> {
@@ -295,6 +305,7 @@ mod tests {
             ("BURN_DIST_TUNE", table.to_str().unwrap()),
             ("BURN_DIST_THROTTLE", "125:100"),
             ("BURN_DIST_ANY_BUILD", "1"),
+            ("BURN_DIST_TLS", "1"),
         ]);
         let options = options.unwrap();
         assert_eq!(options.timeout, Duration::from_millis(1_500));
@@ -308,7 +319,7 @@ mod tests {
         );
         assert_eq!(options.table.tree_up_to, 7);
         assert_eq!(options.throttle.unwrap().rate, 125e6);
-        assert!(options.any_build);
+        assert!(options.any_build && options.tls);
     }
 
     #[test]
@@ -327,6 +338,7 @@ mod tests {
             ("BURN_DIST_THROTTLE", "0:1"),
             ("BURN_DIST_THROTTLE", "fast"),
             ("BURN_DIST_ANY_BUILD", "yes"),
+            ("BURN_DIST_TLS", "yes"),
         ] {
             let text = of(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(value), "{text}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Greeting and proof of a handshake.
-const HANDSHAKE: usize = 43 + 32;
+const HANDSHAKE: usize = 75 + 32;
 /// Between two bytes: enough for the other side to see the first alone.
 const PAUSE: Duration = Duration::from_micros(200);
 

@@ -12,7 +12,8 @@ use crate::proxy;
 /// The time that a stranger has to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The greeting of a handshake, as a process with a token sends it.
-const HELLO: &[u8] = b"BurnDist\x01\0\x0101234567890123456789012345678901";
+const HELLO: &[u8] =
+    b"BurnDist\x02\0\x010123456789012345678901234567890123456789012345678901234567890123";
 
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();

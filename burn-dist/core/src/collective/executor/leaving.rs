@@ -16,6 +16,8 @@ pub(super) struct Leaving {
     sent: usize,
     /// Where the next is lent, if it is and has been begun.
     loan: Option<u64>,
+    /// The lane has passed on all that it has taken.
+    pub is_flushed: bool,
 }
 
 /// The messages of each lane: those to a rank take turns.
@@ -37,6 +39,7 @@ pub(super) fn of(plan: &Plan, links: &[Link]) -> Vec<Leaving> {
                 next: 0,
                 sent: 0,
                 loan: None,
+                is_flushed: true,
             }),
         }
     }
@@ -82,6 +85,10 @@ impl Execution<'_, '_> {
                 (leaving.sent, leaving.loan) = (0, None);
                 leaving.next += 1;
             }
+            let leaving = &mut self.leaving[index];
+            let peer = leaving.peer;
+            let flushed = self.links[peer][leaving.lane].flush();
+            leaving.is_flushed = flushed.map_err(|error| Interruption::Link { peer, error })?;
         }
         Ok(moved)
     }

@@ -152,8 +152,10 @@ impl Execution<'_, '_> {
     fn is_over(&self) -> bool {
         let all_sent = self.leaving.iter().all(|l| l.next == l.messages.len());
         let all_done = all_sent && self.done == self.work.plan.steps.len();
-        let lane = |leaving: &Leaving| self.links[leaving.peer][leaving.lane].is_paid_back();
-        all_done && self.leaving.iter().all(lane)
+        let is_over = |leaving: &Leaving| {
+            leaving.is_flushed && self.links[leaving.peer][leaving.lane].is_paid_back()
+        };
+        all_done && self.leaving.iter().all(is_over)
     }
 
     /// What could let the operation go on.
@@ -168,7 +170,7 @@ impl Execution<'_, '_> {
             *of(&mut interests[index].2) = true;
         };
         for (index, leaving) in self.leaving.iter().enumerate() {
-            if self.next_to_send(index).is_some() {
+            if self.next_to_send(index).is_some() || !leaving.is_flushed {
                 add(leaving.peer, leaving.lane, |interest| &mut interest.room);
             } else if !self.links[leaving.peer][leaving.lane].is_paid_back() {
                 add(leaving.peer, leaving.lane, |interest| &mut interest.loans);

@@ -1,9 +1,12 @@
 //! Messages as they are sent, in pieces, and damaged.
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
+use std::io::{IoSlice, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::collective::call::{Call, Operation};
@@ -11,7 +14,7 @@ use crate::collective::choice::Algorithm;
 use crate::collective::plan::{Shape, partition};
 use crate::collective::reduction::Reduction;
 use crate::fuzzing::{self, Random};
-use crate::transport::TcpLane;
+use crate::transport::{Readiness, TcpLane, Transport};
 
 const COUNT: usize = 101;
 
@@ -161,4 +164,139 @@ fn damaged_messages_are_an_error_or_numbers() {
         refused += u64::from(received(&bytes).0.is_err());
     }
     assert!(refused > fuzzing::cases() / 100, "{refused}");
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn messages_take_turns_on_several_encrypted_lanes() {
+    use crate::transport::tls_testing::lanes;
+
+    const MANY: usize = 300_007;
+    let mut links: [Link; 2] = [Vec::new(), Vec::new()];
+    for _ in 0..3 {
+        for (link, lane) in links.iter_mut().zip(lanes()) {
+            link.push(Box::new(lane));
+        }
+    }
+    let ranks = links.into_iter().enumerate().map(|(rank, link)| {
+        std::thread::spawn(move || {
+            let call = Call {
+                count: MANY as u64,
+                ..header(0).call
+            };
+            let parts = partition(MANY, 2);
+            let shape = Shape {
+                rank,
+                call,
+                parts: &parts,
+                segment: 1_021,
+                ranks_of_host: None,
+            };
+            let plan = Plan::new(&shape, Algorithm::Direct);
+            let mut links = vec![Vec::new(), Vec::new()];
+            links[1 - rank] = link;
+            let mut buffer: Vec<f32> = (0..MANY).map(|i| (i * (rank + 1)) as f32).collect();
+            let mut scratch = vec![0f32; plan.scratch];
+            let work = Work {
+                plan: &plan,
+                header: Header { call, ..header(0) },
+                element: ElementType::F32,
+                ranks: 2,
+                buffer: bytemuck::cast_slice_mut(&mut buffer),
+                scratch: bytemuck::cast_slice_mut(&mut scratch),
+            };
+            execute(work, &mut links, Poll::Block, None, &Nobody).unwrap();
+            assert!(
+                buffer
+                    .iter()
+                    .enumerate()
+                    .all(|(i, sum)| *sum == i as f32 + (2 * i) as f32)
+            );
+        })
+    });
+    let ranks: Vec<_> = ranks.collect();
+    ranks.into_iter().for_each(|rank| rank.join().unwrap());
+}
+
+/// Takes all at once, and passes it on later.
+struct Later {
+    socket: TcpStream,
+    /// Looks until all has left.
+    looks: Arc<AtomicUsize>,
+}
+
+impl Lane for Later {
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, LaneError> {
+        Ok(parts.iter().map(|part| part.len()).sum())
+    }
+
+    fn flush(&mut self) -> Result<bool, LaneError> {
+        let before = self.looks.load(Ordering::Relaxed);
+        self.looks
+            .store(before.saturating_sub(1), Ordering::Relaxed);
+        Ok(before == 0)
+    }
+
+    fn fill(&mut self, _most: usize) -> Result<usize, LaneError> {
+        Ok(0)
+    }
+
+    fn peek(&self) -> &[u8] {
+        &[]
+    }
+
+    fn consume(&mut self, _count: usize) {}
+
+    fn receive(&mut self, _into: &mut [u8]) -> Result<usize, LaneError> {
+        Ok(0)
+    }
+
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Descriptor(self.socket.as_fd())
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tcp
+    }
+}
+
+#[test]
+fn an_operation_is_over_when_all_has_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let looks = Arc::new(AtomicUsize::new(100));
+    let lane = Later {
+        socket: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+        looks: looks.clone(),
+    };
+    let call = Call {
+        operation: Operation::Broadcast,
+        reduction: None,
+        root: Some(0),
+        ..header(0).call
+    };
+    let parts = partition(COUNT, 2);
+    let shape = Shape {
+        rank: 0,
+        call,
+        parts: &parts,
+        segment: COUNT,
+        ranks_of_host: None,
+    };
+    let plan = Plan::new(&shape, Algorithm::Tree);
+    let mut buffer = [1f32; COUNT];
+    let work = Work {
+        plan: &plan,
+        header: Header { call, ..header(0) },
+        element: ElementType::F32,
+        ranks: 2,
+        buffer: bytemuck::cast_slice_mut(&mut buffer),
+        scratch: &mut [],
+    };
+    let mut links: Vec<Link> = vec![Vec::new(), vec![Box::new(lane)]];
+    let began = Instant::now();
+    execute(work, &mut links, Poll::Block, None, &Nobody).unwrap();
+    assert_eq!(looks.load(Ordering::Relaxed), 0);
+    // The socket can be written all the time: nothing sleeps until it is late.
+    // The socket can be written all the time. Who did not wait for that would sleep 20 ms between two looks.
+    assert!(began.elapsed() < Duration::from_millis(1_500));
 }

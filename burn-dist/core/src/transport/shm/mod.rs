@@ -4,6 +4,10 @@
 //! by which they wake it. The name of the file is told over the authenticated sockets of the pairs, and is gone
 //! as soon as all have opened it: a job that is killed leaves nothing behind.
 //!
+//! Nothing in it is encrypted, with `BURN_DIST_TLS=1` neither: it never leaves the host, the file is open to its user alone, and
+//! whoever is that user or root can read the memory of the processes anyway. What two ranks say to agree on it is
+//! encrypted; the wake-up bytes that their socket carries afterwards are zeros.
+//!
 //! | module | what it is for |
 //! |---|---|
 //! | `segment` | the file, its mapping, and the numbers in it that both sides read and write |
