@@ -9,7 +9,7 @@
 //! that encrypts and one that does not tell each other so.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::credentials::Credentials;
@@ -110,6 +110,7 @@ pub(super) fn recognise(
     let mut theirs = [0; HELLO];
     until.read_exact(&mut theirs[..8])?;
     if theirs[0] == TLS_HANDSHAKE && !stream.is_encrypted() {
+        let_read(&stream);
         return Err(HandshakeError::Tls("it uses TLS, this process does not"));
     }
     if &theirs[..8] != MAGIC {
@@ -163,6 +164,17 @@ pub(super) fn recognise(
         return Err(HandshakeError::Intercepted);
     }
     Ok(stream)
+}
+
+/// Lets the other side read what this one has said: to hang up on what it has sent would take it away.
+fn let_read(stream: &Stream) {
+    let mut until = Until {
+        stream,
+        deadline: Instant::now() + Duration::from_secs(1),
+    };
+    // What goes wrong here is worth no error beside the one that is known.
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = io::copy(&mut until, &mut io::sink());
 }
 
 /// Begins to encrypt, if that is wanted and the other side does too. If it does not, the greetings tell.

@@ -1,6 +1,6 @@
 //! Who is recognised, and who is turned away.
 
-use std::net::{Shutdown, TcpListener};
+use std::net::TcpListener;
 
 use super::*;
 use crate::fuzzing::{self, Random};
