@@ -18,6 +18,9 @@ use burn_dist_core::{Options, World};
 use clap::Parser;
 use serde::Serialize;
 
+#[path = "../src/bin/burn-dist/options.rs"]
+mod options;
+
 #[derive(Parser)]
 #[command(about = "Time of an all-reduce by size")]
 struct Arguments {
@@ -85,7 +88,10 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments: Arguments = match options::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
     match run(&arguments) {
         Ok(code) => code,
         Err(error) => {

@@ -177,7 +177,7 @@ impl Launch {
         let world_size = hosts.iter().map(|host| host.ranks).sum();
         let mut supervisor = Supervisor::new(Role::Launcher, &self.output, world_size, self.grace)?;
         let mut first_rank = 0;
-        for (member, host) in hosts.iter().enumerate() {
+        for host in &hosts {
             let share = Share {
                 program: &self.program,
                 arguments: &self.arguments,
@@ -190,7 +190,6 @@ impl Launch {
             let ranks = first_rank..first_rank + host.ranks;
             first_rank = ranks.end;
             let source = Source::Node {
-                member,
                 host: host.name.clone(),
                 ranks,
             };

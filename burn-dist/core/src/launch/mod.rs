@@ -18,6 +18,7 @@
 //! | `host` | lists of hosts |
 //! | `variables` | what a rank finds in its environment |
 //! | `process` | a process and its descendants, until they are gone |
+//! | `orphans` | descendants that have lost their parent |
 //! | `supervisor` | all processes of a launch, until the last has ended |
 //! | `signals` | those that this process is sent |
 //! | `lines` | lines from bytes |
@@ -27,6 +28,7 @@
 //! | `node` | the launcher, seen from a host |
 //! | `wire` | what the two say to each other |
 //! | `outcome` | how a launch has ended |
+//! | `error` | why nothing was launched |
 //!
 //! Knows of rendezvous what a process finds in its environment, and no transport and no collective.
 
@@ -35,6 +37,7 @@ mod error;
 mod host;
 mod lines;
 mod node;
+mod orphans;
 mod outcome;
 mod output;
 mod process;

@@ -87,9 +87,10 @@ impl Destination {
     }
 
     /// A line of this process itself.
-    pub(super) fn say(&self, line: &str) {
+    pub(super) fn say(&self, mut line: String) {
+        line.push('\n');
         // There is nobody left to tell if that fails.
-        let _ = self.print(Stream::Error, format!("{line}\n").as_bytes());
+        let _ = self.print(Stream::Error, line.as_bytes());
     }
 
     fn keep(&self, speaker: &Speaker, line: &[u8]) {
@@ -177,7 +178,8 @@ impl Writer {
     pub(super) fn last_line(&mut self, speaker: &Speaker, line: &[u8]) -> io::Result<()> {
         self.line(speaker, line)?;
         // The other stream may still go on in the same file.
-        if self.file.is_some() && !self.buffer.ends_with(b"\n") {
+        let ended = line.ends_with(b"\n") || line.ends_with(b"\r");
+        if self.file.is_some() && !ended {
             self.buffer.push(b'\n');
         }
         Ok(())

@@ -27,7 +27,7 @@ use super::wire::Order;
 /// How long a connection may stand when its node was told to kill.
 const CONNECTION: Duration = Duration::from_secs(5);
 
-/// How long what was killed may take to be gone; a container may have nobody who takes note of it.
+/// How long what was killed may take to be gone, so that what no signal ends holds up nobody.
 const KILLED: Duration = Duration::from_secs(1);
 
 /// A process that was started, with its descendants. They are killed when it is dropped.
@@ -103,8 +103,8 @@ impl Process {
         }
         let streams = (process.child.stdout.take(), process.child.stderr.take());
         if let (Some(output), Some(error)) = streams {
-            pumps.start(source.clone(), Stream::Output, output)?;
-            pumps.start(source.clone(), Stream::Error, error)?;
+            pumps.start(member, source.clone(), Stream::Output, output)?;
+            pumps.start(member, source.clone(), Stream::Error, error)?;
         }
         let events = pumps.events.clone();
         let thread = std::thread::Builder::new().name("wait".to_string());
@@ -188,7 +188,7 @@ impl Process {
     /// Looks whether what is left is gone, or is to be killed; `true` if it was killed just now.
     pub(super) fn look(&mut self) -> bool {
         if self.state == State::Ended {
-            // The first process of a container is parent to all that have lost theirs.
+            // They are this process's children where it has adopted them.
             while let Ok(Some(_)) = waitpgid(self.group, WaitOptions::NOHANG) {}
             let killed = self.killed_at.is_some_and(|at| at.elapsed() > KILLED);
             if killed || test_kill_process_group(self.group).is_err() {

@@ -3,7 +3,7 @@
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{ioctl_fionread, retry_on_intr};
@@ -28,16 +28,16 @@ pub(super) enum Source {
     Rank(usize),
     /// The node of a host and its ranks.
     Node {
-        member: usize,
         host: String,
         ranks: std::ops::Range<usize>,
     },
 }
 
 impl Pumps {
-    /// Reads `from` until its end in a new thread, which then says so.
+    /// Reads `from`, a stream of `member`, until its end in a new thread, which then says so.
     pub(super) fn start(
         &self,
+        member: usize,
         source: Source,
         stream: Stream,
         from: impl Read + AsFd + Send + 'static,
@@ -48,27 +48,48 @@ impl Pumps {
         thread.spawn(move || {
             // Closed when it cannot be written: who goes on writing then finds a broken pipe, as it
             // would without a launcher.
-            if let Err(error) = pumps.run(&source, stream, from)
+            if let Err(error) = pumps.run(member, &source, stream, from)
                 && error.kind() != io::ErrorKind::BrokenPipe
             {
                 let of = source.speaker().to_string();
                 let text = format!("burn-dist: cannot write the output of {of}: {error}");
-                pumps.destination.say(&text);
+                pumps.destination.say(text);
             }
             // Without a receiver the launch is over.
-            let _ = pumps.events.send(Event::Drained);
+            let _ = pumps.events.send(Event::Drained(member));
         })?;
         Ok(())
     }
 
-    fn run(&self, source: &Source, stream: Stream, from: impl Read + AsFd) -> io::Result<()> {
+    /// Writes what is sent to it, each a line of this process's own on standard error, in a thread of
+    /// its own: the supervisor must not wait for who reads the screen.
+    pub(super) fn voice(&self) -> io::Result<Sender<String>> {
+        let (sender, lines) = channel();
+        let pumps = self.clone();
+        let thread = std::thread::Builder::new().name("voice".to_string());
+        thread.spawn(move || {
+            for line in lines {
+                pumps.destination.say(line);
+            }
+            let _ = pumps.events.send(Event::Told);
+        })?;
+        Ok(sender)
+    }
+
+    fn run(
+        &self,
+        member: usize,
+        source: &Source,
+        stream: Stream,
+        from: impl Read + AsFd,
+    ) -> io::Result<()> {
         let mut writer = Writer::new(self.destination.clone(), stream);
         let mut lines = Lines::new(source.longest());
         self.read(from, |bytes| {
             let mut result = Ok(());
             lines.push(bytes, |line| {
                 if result.is_ok() {
-                    result = self.line(source, stream, line, |speaker, text| {
+                    result = self.line(member, source, stream, line, |speaker, text| {
                         writer.line(speaker, text)
                     });
                 }
@@ -78,7 +99,7 @@ impl Pumps {
         })?;
         let mut result = Ok(());
         lines.finish(|line| {
-            result = self.line(source, stream, line, |speaker, text| {
+            result = self.line(member, source, stream, line, |speaker, text| {
                 writer.last_line(speaker, text)
             });
         });
@@ -89,19 +110,20 @@ impl Pumps {
     /// Hands a line to `write` as its speaker's, unless it is a node's announcement.
     fn line(
         &self,
+        member: usize,
         source: &Source,
         stream: Stream,
         line: &[u8],
         write: impl FnOnce(&Speaker, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Source::Node { member, ranks, .. } = source else {
+        let Source::Node { ranks, .. } = source else {
             return write(&source.speaker(), line);
         };
         if stream == Stream::Error
             && let Some(announcement) = Announcement::read(line)
             && ranks.contains(&announcement.rank)
         {
-            let _ = self.events.send(Event::Announced(*member, announcement));
+            let _ = self.events.send(Event::Announced(member, announcement));
             return Ok(());
         }
         match line_of_rank(line).filter(|(rank, _)| ranks.contains(rank)) {

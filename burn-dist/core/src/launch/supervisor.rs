@@ -4,13 +4,14 @@
 use std::io::PipeWriter;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use signal_hook::low_level::signal_name;
 
 use super::error::LaunchError;
+use super::orphans::Adoption;
 use super::outcome::{Cause, Failure, Outcome};
 use super::output::{Destination, Output, Speaker};
 use super::process::Process;
@@ -30,12 +31,20 @@ pub(super) enum Event {
     Ended(usize),
     /// A member is the node of a host, and says that one of its ranks has failed.
     Announced(usize, Announcement),
-    /// A stream of a process was read to its end.
-    Drained,
+    /// A stream of a member was read to its end.
+    Drained(usize),
+    /// All lines of this process itself are written.
+    Told,
 }
 
 /// A signal that comes again sooner is the same: `timeout` sends it to a process and then to its group.
 const AGAIN: Duration = Duration::from_millis(250);
+
+/// How long the announcements of a node may take behind its end.
+const ANNOUNCEMENTS: Duration = Duration::from_secs(1);
+
+/// How long output may take to be read by others after a request to end that came again.
+const OUTPUT: Duration = Duration::from_secs(2);
 
 /// Who supervises.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +58,9 @@ pub(super) enum Role {
 struct Member {
     source: Source,
     process: Process,
+    open_streams: usize,
+    /// How it has failed and when, while a node's announcements may still say more.
+    failed: Option<(Cause, Instant)>,
 }
 
 /// The processes of a launch. All are killed when it is dropped.
@@ -60,12 +72,17 @@ pub(super) struct Supervisor {
     pumps: Pumps,
     /// Open while processes may write.
     over: Option<PipeWriter>,
-    open_streams: usize,
+    /// Lines of this process itself; closed with it.
+    voice: Option<Sender<String>>,
+    voice_is_open: bool,
     /// When all were first asked to end.
     ending_since: Option<Instant>,
     signal: Option<i32>,
     first_failure: Option<(Speaker, Option<String>, Cause)>,
+    /// When it was asked once more.
+    impatient_since: Option<Instant>,
     _listener: Listener,
+    _adoption: Adoption,
 }
 
 impl Supervisor {
@@ -86,6 +103,8 @@ impl Supervisor {
             events: sender,
             over: Arc::new(over),
         };
+        let voice = pumps.voice();
+        let voice = voice.map_err(LaunchError::system("cannot start a thread"))?;
         Ok(Self {
             role,
             grace,
@@ -93,16 +112,19 @@ impl Supervisor {
             events,
             pumps,
             over: Some(writer),
-            open_streams: 0,
+            voice: Some(voice),
+            voice_is_open: true,
             ending_since: None,
             signal: None,
             first_failure: None,
+            impatient_since: None,
             _listener: listener,
+            _adoption: Adoption::new(),
         })
     }
 
     /// Where events can be told.
-    pub(super) fn events(&self) -> std::sync::mpsc::Sender<Event> {
+    pub(super) fn events(&self) -> Sender<Event> {
         self.pumps.events.clone()
     }
 
@@ -117,64 +139,99 @@ impl Supervisor {
         let member = self.members.len();
         let process = Process::start(&mut command, first, member, &source, &self.pumps);
         let process = process.map_err(|error| LaunchError::start(command.get_program(), error))?;
-        self.open_streams += 2;
-        self.members.push(Member { source, process });
+        self.members.push(Member {
+            source,
+            process,
+            open_streams: 2,
+            failed: None,
+        });
         Ok(())
     }
 
     /// Waits until all processes are gone and their output is written.
     pub(super) fn run(mut self) -> Result<Outcome, LaunchError> {
         loop {
-            let gone = self.members.iter().all(|member| member.process.is_gone());
+            let gone = self.all_are_gone();
             if gone {
-                self.over = None;
-            }
-            if gone && self.open_streams == 0 {
-                break;
-            }
-            let due = self
-                .members
-                .iter()
-                .filter_map(|member| member.process.look_at());
-            let event = match due.min() {
-                Some(due) => self
-                    .events
-                    .recv_timeout(due.saturating_duration_since(Instant::now()))
-                    .ok(),
-                None => self.events.recv().ok(),
-            };
-            match event {
+                (self.over, self.voice) = (None, None);
                 // Output may be held up by who should read it.
-                Some(Event::Signal(signal)) if gone && asks_to_end(signal) => {
-                    self.signal = self.signal.or(Some(signal));
-                    break;
+                let enough = self.impatient_since.map(|since| since.elapsed() >= OUTPUT);
+                let drained = self.members.iter().all(|member| member.open_streams == 0);
+                if drained && !self.voice_is_open || enough == Some(true) {
+                    return Ok(self.outcome());
                 }
-                Some(event) => self.handle(event)?,
-                None => {}
             }
-            for member in 0..self.members.len() {
-                if self.members[member].process.look() {
-                    let who = self.members[member].source.speaker();
-                    self.say(|| format!("{who} has not ended in time and is killed"));
-                }
+            if let Some(event) = self.next(gone) {
+                self.handle(event)?;
+            }
+            self.look();
+        }
+    }
+
+    /// Looks after each member: what it has left is to be killed, or how it has failed is known now.
+    fn look(&mut self) {
+        for member in 0..self.members.len() {
+            let Member {
+                source,
+                process,
+                open_streams,
+                failed,
+            } = &mut self.members[member];
+            let (speaker, host) = (source.speaker(), source.host());
+            let killed = process.look();
+            let known = |(_, since): &mut (Cause, Instant)| {
+                host.is_none() || *open_streams == 0 || since.elapsed() >= ANNOUNCEMENTS
+            };
+            let failed = failed.take_if(known);
+            if killed {
+                let who = match &speaker {
+                    Speaker::Rank(rank) => format!("rank {rank} has"),
+                    Speaker::Host(host) => format!("the ranks on {host} have"),
+                };
+                self.say(|| format!("{who} not ended in time: killing what is left"));
+            }
+            if let Some((cause, _)) = failed {
+                self.failed(speaker, host, cause);
             }
         }
-        let first_failure = self
-            .first_failure
-            .take()
-            .map(|(speaker, host, cause)| Failure {
-                last_lines: self.pumps.destination.last_lines(&speaker),
-                rank: match speaker {
-                    Speaker::Rank(rank) => Some(rank),
-                    Speaker::Host(_) => None,
-                },
-                host,
-                cause,
-            });
-        Ok(Outcome {
+    }
+
+    fn all_are_gone(&self) -> bool {
+        self.members.iter().all(|member| member.process.is_gone())
+    }
+
+    /// What happens next; `None` if it is time to look after the processes before.
+    fn next(&self, gone: bool) -> Option<Event> {
+        let members = self.members.iter();
+        let looks = members.filter_map(|member| member.process.look_at());
+        let failed = self.members.iter().filter_map(|member| member.failed);
+        let failed = failed.map(|(_, since)| since + ANNOUNCEMENTS);
+        let enough = self.impatient_since.filter(|_| gone);
+        let enough = enough.map(|since| since + OUTPUT);
+        match looks.chain(failed).chain(enough).min() {
+            Some(due) => {
+                let left = due.saturating_duration_since(Instant::now());
+                self.events.recv_timeout(left).ok()
+            }
+            None => self.events.recv().ok(),
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let failure = self.first_failure.as_ref();
+        let first_failure = failure.map(|(speaker, host, cause)| Failure {
+            last_lines: self.pumps.destination.last_lines(speaker),
+            rank: match speaker {
+                Speaker::Rank(rank) => Some(*rank),
+                Speaker::Host(_) => None,
+            },
+            host: host.clone(),
+            cause: *cause,
+        });
+        Outcome {
             first_failure,
             signal: self.signal,
-        })
+        }
     }
 
     fn handle(&mut self, event: Event) -> Result<(), LaunchError> {
@@ -189,25 +246,18 @@ impl Supervisor {
             Event::Cut if self.ending_since.is_none() => self.asked(Signal::TERM.as_raw()),
             Event::Cut => {}
             Event::Ended(member) => {
-                let Member { source, process } = &mut self.members[member];
-                let (speaker, host) = (source.speaker(), source.host());
+                let process = &mut self.members[member].process;
                 let status = process.ended(self.grace);
                 let status = status.map_err(LaunchError::system("cannot wait for a process"))?;
-                if let Some(cause) = Cause::of(status) {
-                    self.failed(speaker, host, cause);
-                }
+                let failed = Cause::of(status).map(|cause| (cause, Instant::now()));
+                self.members[member].failed = failed;
             }
             Event::Announced(member, Announcement { rank, cause }) => {
                 let host = self.members[member].source.host();
-                // It may come behind the end of its node, which was then only a consequence.
-                match &mut self.first_failure {
-                    Some((speaker @ Speaker::Host(_), of, first)) if *of == host => {
-                        (*speaker, *first) = (Speaker::Rank(rank), cause);
-                    }
-                    _ => self.failed(Speaker::Rank(rank), host, cause),
-                }
+                self.failed(Speaker::Rank(rank), host, cause);
             }
-            Event::Drained => self.open_streams -= 1,
+            Event::Drained(member) => self.members[member].open_streams -= 1,
+            Event::Told => self.voice_is_open = false,
         }
         Ok(())
     }
@@ -215,6 +265,9 @@ impl Supervisor {
     /// A signal asks to end, for the first time or once more.
     fn asked(&mut self, signal: i32) {
         let name = signal_name(signal).unwrap_or("a signal");
+        if self.all_are_gone() {
+            self.impatient_since.get_or_insert_with(Instant::now);
+        }
         match self.ending_since {
             None => {
                 self.signal = Some(signal);
@@ -223,6 +276,7 @@ impl Supervisor {
             }
             Some(since) if since.elapsed() >= AGAIN && signal != Signal::HUP.as_raw() => {
                 self.say(|| format!("{name} once more: all ranks are killed"));
+                self.impatient_since.get_or_insert_with(Instant::now);
                 self.kill();
             }
             Some(_) => {}
@@ -232,9 +286,7 @@ impl Supervisor {
     fn failed(&mut self, speaker: Speaker, host: Option<String>, cause: Cause) {
         if let (Role::Node, Speaker::Rank(rank)) = (self.role, &speaker) {
             let rank = *rank;
-            self.pumps
-                .destination
-                .say(&Announcement { rank, cause }.write());
+            self.tell(Announcement { rank, cause }.write());
         }
         if self.ending_since.is_none() {
             self.say(|| format!("{speaker} has failed ({cause}); all others are ended"));
@@ -259,9 +311,14 @@ impl Supervisor {
     /// Tells the user, if nobody else does.
     fn say(&self, text: impl FnOnce() -> String) {
         if self.role == Role::Launcher {
-            self.pumps
-                .destination
-                .say(&format!("burn-dist: {}", text()));
+            self.tell(format!("burn-dist: {}", text()));
+        }
+    }
+
+    fn tell(&self, line: String) {
+        if let Some(voice) = &self.voice {
+            // It listens until it is closed.
+            let _ = voice.send(line);
         }
     }
 }

@@ -27,22 +27,23 @@ const OWN: [&str; 6] = [
 
 /// By which other launchers say who a process is. What they say of a job stays, such as
 /// `SLURM_JOB_ID`.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 13] = [
     "RANK",
     "WORLD_SIZE",
     "LOCAL_RANK",
     "LOCAL_WORLD_SIZE",
     "GROUP_RANK",
     "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "JOB_COMPLETION_INDEX",
 ];
-const PREFIXES: [&str; 8] = [
+const PREFIXES: [&str; 7] = [
     "TORCHELASTIC_",
-    "ROLE_",
     "PET_",
     "OMPI_COMM_WORLD_",
     "PMI_",

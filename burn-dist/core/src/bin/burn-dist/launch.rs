@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use burn_dist_core::launch::{Host, HostError, Launch, Output};
-use clap::builder::NonEmptyStringValueParser;
+use burn_dist_core::launch::{Host, HostError, Launch, LaunchError, Output};
+
+use crate::complain;
 
 /// Start a program as the ranks of a job, on this host or on several.
 ///
@@ -16,16 +17,16 @@ use clap::builder::NonEmptyStringValueParser;
 #[derive(clap::Args)]
 pub struct Options {
     /// Ranks on this host.
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u16).range(1..), required_unless_present_any = ["hosts", "hostfile"])]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u16).range(1..), required_unless_present_any = ["hosts", "hostfile"], conflicts_with_all = ["hosts", "hostfile"])]
     ranks: Option<u16>,
     /// Hosts and how many ranks each gets, as a:2,b:2. The ranks meet on the first.
-    #[arg(long, value_name = "HOST:N,...", value_parser = Host::list, conflicts_with_all = ["ranks", "hostfile"])]
+    #[arg(long, value_name = "HOST:N,...", value_parser = Host::list, conflicts_with = "hostfile")]
     hosts: Option<Hosts>,
     /// A file with a host on each line: HOST:N, or HOST slots=N.
-    #[arg(long, value_name = "FILE", value_parser = hosts_of_file, conflicts_with = "ranks")]
+    #[arg(long, value_name = "FILE", value_parser = hosts_of_file)]
     hostfile: Option<Hosts>,
     /// What to call in place of ssh [default: $BURN_DIST_SSH, or ssh].
-    #[arg(long, value_name = "COMMAND", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "COMMAND")]
     ssh: Option<String>,
     /// Where the hosts have burn-dist [default: where it is here].
     #[arg(long, value_name = "PATH")]
@@ -47,27 +48,26 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
-// clap would take a `Vec` for an option that may be given several times.
+/// Under another name, since clap takes a `Vec` for an option that is given several times.
 type Hosts = Vec<Host>;
 
 impl Options {
     /// Runs all ranks.
     pub fn run(self) -> ExitCode {
-        let (program, arguments) = match self.command.split_first() {
-            Some((program, arguments)) => (program.clone(), arguments.to_vec()),
-            None => return ExitCode::from(2),
-        };
-        let mut launch = Launch::new(program, arguments).grace(self.grace);
+        let mut command = self.command.into_iter();
+        let program = command.next().unwrap_or_default();
+        let mut launch = Launch::new(program, command).grace(self.grace);
         if let Some(ranks) = self.ranks {
             launch = launch.ranks(ranks.into());
         }
         if let Some(hosts) = self.hosts.or(self.hostfile) {
-            // By default where this program is here: hosts of a job mostly have the same folders.
-            let here = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("burn-dist"));
-            launch = launch.hosts(hosts).node(self.node.unwrap_or_else(here));
+            launch = launch.hosts(hosts);
         }
-        if let Some(ssh) = self.ssh {
-            launch = launch.ssh(ssh);
+        if let Some(command) = self.ssh {
+            launch = launch.ssh(command);
+        }
+        if let Some(path) = self.node.or_else(|| std::env::current_exe().ok()) {
+            launch = launch.node(path);
         }
         if let Some(port) = self.port {
             launch = launch.port(port);
@@ -83,27 +83,30 @@ impl Options {
                 outcome.print_failure();
                 outcome.exit_code().into()
             }
-            Err(error) => {
-                super::complain(&error);
-                error.exit_code().into()
-            }
+            Err(error) => failed(&error),
         }
     }
+}
+
+/// Says why nothing was launched.
+pub fn failed(error: &LaunchError) -> ExitCode {
+    complain(error);
+    error.exit_code().into()
+}
+
+/// Seconds, with a fraction or without.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= 1e6);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "expected seconds from 0 to 1000000".to_string())
 }
 
 fn hosts_of_file(path: &str) -> Result<Hosts, HostError> {
     Host::file(path)
 }
 
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().map(Duration::try_from_secs_f64);
-    seconds
-        .and_then(Result::ok)
-        .ok_or_else(|| "expected seconds, as 10 or 0.5".to_owned())
-}
-
 fn variable(text: &str) -> Result<(String, String), String> {
-    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, value) = parts.ok_or_else(|| "expected NAME=VALUE".to_owned())?;
-    Ok((name.to_owned(), value.to_owned()))
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("expected NAME=VALUE")?;
+    Ok((name.to_string(), value.to_string()))
 }

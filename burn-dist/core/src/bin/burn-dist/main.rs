@@ -3,6 +3,7 @@
 mod doctor;
 mod launch;
 mod node;
+mod options;
 mod tune;
 
 use std::io::Write;
@@ -22,7 +23,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Command::parse() {
+    let command = match options::parse() {
+        Ok(command) => command,
+        Err(code) => return code,
+    };
+    match command {
         Command::Launch(options) => options.run(),
         Command::Doctor(options) => options.run(),
         Command::Tune(options) => options.run(),

@@ -1,4 +1,4 @@
-//! `burn-dist node`: what `burn-dist launch` starts on another host.
+//! `burn-dist node`: what `burn-dist launch` starts on each host.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use burn_dist_core::launch::Node;
 
-/// The ranks of one host, for a launcher at the other end of standard input and output.
+use crate::launch::{failed, seconds};
+
+/// Start the ranks of one host, for `burn-dist launch` at the other end of standard input and output.
 #[derive(clap::Args)]
 pub struct Options {
     #[arg(long)]
@@ -15,7 +17,7 @@ pub struct Options {
     ranks: usize,
     #[arg(long)]
     world_size: usize,
-    #[arg(long, value_parser = super::launch::seconds)]
+    #[arg(long, value_parser = seconds)]
     grace: Duration,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -24,23 +26,19 @@ pub struct Options {
 impl Options {
     /// Runs the ranks of this host.
     pub fn run(self) -> ExitCode {
-        let Some((program, arguments)) = self.command.split_first() else {
-            return ExitCode::from(2);
-        };
+        let mut command = self.command.into_iter();
         let node = Node {
-            program: program.clone(),
-            arguments: arguments.to_vec(),
+            program: command.next().unwrap_or_default(),
+            arguments: command.collect(),
             first_rank: self.first_rank,
             ranks: self.ranks,
             world_size: self.world_size,
             grace: self.grace,
         };
         match node.run() {
+            // The launcher says which rank has failed.
             Ok(outcome) => outcome.exit_code().into(),
-            Err(error) => {
-                super::complain(&error);
-                error.exit_code().into()
-            }
+            Err(error) => failed(&error),
         }
     }
 }
