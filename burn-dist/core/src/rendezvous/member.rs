@@ -11,7 +11,7 @@ use crate::host::{self, Namespaces};
 pub struct Host {
     /// Its name, for people.
     pub name: String,
-    /// A number that is drawn when the host starts.
+    /// A number that is drawn when the host starts, or what else tells it from other hosts.
     pub boot: String,
     /// The network that the process sees.
     pub network: String,
@@ -20,12 +20,16 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host of this process. What the system does not tell is empty, and equal to nothing.
-    pub fn of_process() -> Self {
+    /// The host of this process, which `id` tells from others, or else the system. What the system does not tell is
+    /// empty, and equal to nothing.
+    pub fn of_process(id: Option<&str>) -> Self {
         let Namespaces { ipc, network, .. } = Namespaces::of_process();
         Self {
             name: host::own_name(),
-            boot: host::own_boot_id().unwrap_or_default(),
+            boot: id
+                .map(ToOwned::to_owned)
+                .or_else(host::own_boot_id)
+                .unwrap_or_default(),
             network: network.value.unwrap_or_default(),
             ipc: ipc.value.unwrap_or_default(),
         }

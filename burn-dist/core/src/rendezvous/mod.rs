@@ -180,6 +180,8 @@ pub(crate) struct Rendezvous<'a> {
     pub point: &'a MeetingPoint,
     pub credentials: &'a Credentials,
     pub terms: Terms,
+    /// Where this process runs.
+    pub host: Host,
     pub timeout: Duration,
     /// The interface to connect from; that of the route to rank 0, if `None`.
     pub interface: Option<&'a InterfaceFilter>,
@@ -208,7 +210,7 @@ impl Rendezvous<'_> {
                     rank: self.identity.rank,
                     address,
                     port: listener.local_addr()?.port(),
-                    host: Host::of_process(),
+                    host: self.host.clone(),
                     process: std::process::id(),
                 },
                 world_size: self.identity.world_size,

@@ -34,7 +34,7 @@ pub use pending::Pending;
 
 use crate::collective::Topology;
 use crate::rendezvous::{
-    Assembly, Credentials, Environment, Identity, IdentityError, Member, Rendezvous,
+    Assembly, Credentials, Environment, Host, Identity, IdentityError, Member, Rendezvous,
     RendezvousError, Roster, Terms, TlsError, build_of_process,
 };
 use crate::report::Report;
@@ -131,9 +131,10 @@ impl World {
     pub fn connect(identity: &Identity, options: Options) -> Result<Self, WorldError> {
         let report = options.report.clone();
         let report = report.unwrap_or_else(|| Report::of_rank(identity.rank));
+        let host = Host::of_process(options.host.as_deref());
         let assembly = match identity.world_size {
-            1 => alone(identity),
-            _ => assemble(identity, &options, &report)?,
+            1 => alone(identity, host),
+            _ => assemble(identity, host, &options, &report)?,
         };
         let Assembly {
             roster,
@@ -252,12 +253,12 @@ impl Drop for World {
     }
 }
 
-fn alone(identity: &Identity) -> Assembly {
+fn alone(identity: &Identity, host: Host) -> Assembly {
     let member = Member {
         rank: identity.rank,
         address: IpAddr::from([127, 0, 0, 1]),
         port: 0,
-        host: crate::rendezvous::Host::of_process(),
+        host,
         process: std::process::id(),
     };
     Assembly {
@@ -272,6 +273,7 @@ fn alone(identity: &Identity) -> Assembly {
 
 fn assemble(
     identity: &Identity,
+    host: Host,
     options: &Options,
     report: &Report,
 ) -> Result<Assembly, WorldError> {
@@ -290,6 +292,7 @@ fn assemble(
             build,
             options: options.terms(),
         },
+        host,
         timeout: options.timeout,
         interface: options.interface.as_ref(),
         ports: options.ports.clone(),

@@ -19,6 +19,7 @@ use crate::transport::{Poll, Throttle, Transport};
 /// | `BURN_DIST_TOKEN`, `BURN_DIST_TOKEN_FILE` | what strangers do not know | unset |
 /// | `BURN_DIST_TLS` | `1`: connections are encrypted; needs a token, and the feature `tls` | 0 |
 /// | `BURN_DIST_IFNAME` | the network interface, see [`InterfaceFilter`] | that of the route to rank 0 |
+/// | `BURN_DIST_HOST_ID` | what tells this host from others, where a virtual machine was cloned while it ran | what the kernel draws when it starts |
 /// | `BURN_DIST_TRANSPORT` | `auto`, `tcp` or `shm` | `auto` |
 /// | `BURN_DIST_STREAMS` | TCP connections of two ranks on different hosts | 2 |
 /// | `BURN_DIST_POLL` | `spin`, `block` or `hybrid` | `hybrid`; `block` where a host has as many ranks as cores |
@@ -42,6 +43,8 @@ pub struct Options {
     pub tls: bool,
     /// The network interface; that of the route to rank 0, if `None`.
     pub interface: Option<InterfaceFilter>,
+    /// What tells this host from others; what the kernel draws when it starts, if `None`.
+    pub host: Option<String>,
     /// The transport of all connections; by the place of the two ranks, if `None`.
     pub transport: Option<Transport>,
     /// TCP connections of two ranks on different hosts.
@@ -107,6 +110,7 @@ impl Default for Options {
             token: Token::default(),
             tls: false,
             interface: None,
+            host: None,
             transport: None,
             streams: 2,
             poll: None,
@@ -163,6 +167,7 @@ impl Options {
             token: Token::of(environment)?,
             tls: read.switch("BURN_DIST_TLS")?,
             interface: InterfaceFilter::of(environment)?,
+            host: environment.text("BURN_DIST_HOST_ID").map(ToOwned::to_owned),
             transport: transport.unwrap_or_default(),
             streams: streams.unwrap_or(default.streams),
             poll: read.parsed("BURN_DIST_POLL")?,
@@ -296,6 +301,7 @@ mod tests {
         let options = of(&[
             ("BURN_DIST_TIMEOUT", "1.5"),
             ("BURN_DIST_OP_TIMEOUT", "7"),
+            ("BURN_DIST_HOST_ID", "clone 2"),
             ("BURN_DIST_TRANSPORT", "tcp"),
             ("BURN_DIST_STREAMS", "4"),
             ("BURN_DIST_POLL", "spin"),
@@ -310,6 +316,7 @@ mod tests {
         let options = options.unwrap();
         assert_eq!(options.timeout, Duration::from_millis(1_500));
         assert_eq!(options.operation_timeout, Duration::from_secs(7));
+        assert_eq!(options.host.as_deref(), Some("clone 2"));
         assert_eq!(options.transport, Some(Transport::Tcp));
         assert_eq!((options.streams, options.poll), (4, Some(Poll::Spin)));
         assert_eq!(options.ports, [40_000, 40_001, 40_002]);

@@ -150,6 +150,35 @@ fn ranks_in_two_networks_reach_each_other_at_the_addresses_of_the_cable_that_is_
 }
 
 #[test]
+fn hosts_of_several_ranks_get_what_one_process_gets() {
+    let Some(networks) = Networks::new() else {
+        return;
+    };
+    let places = [
+        &networks.left,
+        &networks.left,
+        &networks.right,
+        &networks.right,
+    ]
+    .map(String::as_str);
+    // One after the other: they have the cable to themselves.
+    for algorithm in ["", "hierarchical"] {
+        let mut job = Job::same("auto", 4, "topology; agreement").in_namespaces(&places);
+        let point = format!("tcp://10.77.1.1:{}", job.port());
+        for (rank, place) in places.iter().enumerate() {
+            job = job.one(rank, "BURN_DIST_HOST_ID", place);
+        }
+        let job = job
+            .all("BURN_DIST_RDZV", &point)
+            .all("BURN_DIST_ALGORITHM", algorithm);
+        for outcome in job.all("BURN_DIST_OP_TIMEOUT", "60").start().succeeds() {
+            let topology = "Topology { ranks: 4, ranks_of_host: Some(2) }";
+            assert!(outcome.said.contains(&topology.to_owned()), "{outcome:#?}");
+        }
+    }
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_named() {
     let Some(networks) = Networks::new() else {
         return;

@@ -100,6 +100,7 @@ fn follow(world: World, script: &str) -> Result<(), Failure> {
                 let others: Vec<String> = others.map(|member| member.address.to_string()).collect();
                 say(&format!("addresses {}", others.join(" ")));
             }
+            "topology" => say(&format!("{:?}", world.topology())),
             "agreement" => agreement::check(&world),
             "soak" => soak::run(&world, pause(1))?,
             other => panic!("{other:?} is no command"),
