@@ -123,8 +123,8 @@ impl Report {
         sizes
     }
 
-    /// A row for each size, a column for each contender: `figure` of size and seconds, of the median.
-    pub fn print(&self, title: &str, figure: impl Fn(u64, f64) -> f64) {
+    /// A row for each size, a column for each contender: `figure` of contender, size and seconds, of the median.
+    pub fn print(&self, title: &str, figure: impl Fn(&str, u64, f64) -> f64) {
         println!("\n{title}");
         print!("{:>11}", "bytes");
         for contender in self.contenders() {
@@ -136,7 +136,7 @@ impl Report {
             for contender in self.contenders() {
                 let median = self
                     .spread(&contender, size)
-                    .map(|spread| figure(size, spread.median));
+                    .map(|spread| figure(&contender, size, spread.median));
                 print!(
                     " {:>16}",
                     median.map_or("-".into(), |median| format!("{median:.3}"))
@@ -157,7 +157,7 @@ impl Report {
         path: &Path,
         title: &str,
         unit: &str,
-        figure: impl Fn(u64, f64) -> f64,
+        figure: impl Fn(&str, u64, f64) -> f64,
     ) -> Result<(), Box<dyn Error>> {
         let lines: Vec<(String, Vec<(f64, f64)>)> = self
             .contenders()
@@ -165,7 +165,7 @@ impl Report {
             .map(|contender| {
                 let point = |size| {
                     let median = self.spread(&contender, size)?.median;
-                    Some((size as f64, figure(size, median)))
+                    Some((size as f64, figure(&contender, size, median)))
                 };
                 let points = self.sizes().into_iter().filter_map(point).collect();
                 (contender, points)
