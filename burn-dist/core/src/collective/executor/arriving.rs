@@ -13,12 +13,31 @@ const SMALL: usize = 4 << 10;
 /// How far a step is.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Messages whose headers were read, and then those that were given back or whose filling was skipped.
-    passed: usize,
-    /// Of each whose header was read: where it is lent, if it is.
-    loans: Vec<Option<u64>>,
+    /// Its messages, in the order of its sources; none before the first look.
+    messages: Vec<Message>,
+    /// Messages that were given back, or whose filling was skipped.
+    finished: usize,
     /// Bytes that are done.
     bytes: usize,
+}
+
+/// What is known of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Message {
+    /// Its header has not come.
+    Awaited,
+    /// Its content comes behind the header.
+    Sent,
+    /// Its content is there.
+    Lent(u64),
+}
+
+/// The ranks of which a reduction takes messages.
+fn peers(sources: &[Source]) -> impl Iterator<Item = usize> {
+    sources.iter().filter_map(|source| match source {
+        Source::Peer(peer) => Some(*peer),
+        Source::Own(_) => None,
+    })
 }
 
 impl Execution<'_, '_> {
@@ -46,14 +65,41 @@ impl Execution<'_, '_> {
         Ok(moved)
     }
 
+    /// The ranks without whose bytes the next step does not go on: not those whose bytes only have to be taken, for
+    /// which nobody would sleep.
+    pub(super) fn awaited(&self) -> Vec<usize> {
+        let Progress {
+            messages,
+            finished,
+            bytes,
+        } = &self.step;
+        let (sources, to) = match self.work.plan.steps.get(self.done) {
+            Some(Step::Reduce { sources, to, .. }) => (sources, to),
+            Some(Step::Receive { peer, .. }) => return vec![*peer],
+            Some(Step::Stage { .. }) | None => return Vec::new(),
+        };
+        let rest = to.count * self.work.element.size() - bytes;
+        let is_missing = |(index, peer): (usize, usize)| match messages.get(index) {
+            None | Some(Message::Awaited) => true,
+            _ if messages.contains(&Message::Awaited) => false,
+            Some(Message::Sent) if rest > 0 => {
+                let lane = self.arrived[peer] % self.links[peer].len();
+                self.links[peer][lane].peek().len() < rest.min(PIECE)
+            }
+            Some(_) => rest == 0 && index == *finished,
+        };
+        let missing = peers(sources).enumerate().filter(|at| is_missing(*at));
+        missing.map(|(_, peer)| peer).collect()
+    }
+
     /// The lane by which the next message of `peer` comes.
     fn arriving(&mut self, peer: usize) -> &mut dyn Lane {
         let lane = self.arrived[peer] % self.links[peer].len();
         self.links[peer][lane].as_mut()
     }
 
-    /// Reads the header of the next message of `peer`, and where it is lent, if it is; whether it was there.
-    fn read_header(&mut self, peer: usize, payload: usize) -> Result<bool, Interruption> {
+    /// Reads the header of the next message of `peer`, if it is there.
+    fn read_header(&mut self, peer: usize, payload: usize) -> Result<Message, Interruption> {
         // Of a large message no more than that, so that its content goes to its place at once.
         let most = match payload {
             small if small <= SMALL => Header::SIZE + small + filling(small),
@@ -67,7 +113,7 @@ impl Execution<'_, '_> {
         let link = |error| Interruption::Link { peer, error };
         let lane = self.arriving(peer);
         if lane.fill(most).map_err(link)? < Header::SIZE {
-            return Ok(false);
+            return Ok(Message::Awaited);
         }
         let header = lane.peek().first_chunk().and_then(Header::decode);
         let Some(header) = header else {
@@ -84,22 +130,39 @@ impl Execution<'_, '_> {
                 theirs: Box::new(header),
             });
         }
-        let mut loan = None;
+        let mut message = Message::Sent;
         if lent {
             if lane.fill(Header::SIZE + PLACE).map_err(link)? < Header::SIZE + PLACE {
-                return Ok(false);
+                return Ok(Message::Awaited);
             }
             let place = lane.peek()[Header::SIZE..].first_chunk();
-            loan = place.map(|place| u64::from_le_bytes(*place));
-            if loan.is_some_and(|place| !place.is_multiple_of(size)) {
-                return Err(Interruption::Garbage { peer });
-            }
+            let place = place.map(|place| u64::from_le_bytes(*place));
+            let place = place.filter(|place| place.is_multiple_of(size));
+            message = Message::Lent(place.ok_or(Interruption::Garbage { peer })?);
             lane.consume(PLACE);
         }
         lane.consume(Header::SIZE);
-        self.step.loans.push(loan);
-        self.step.passed += 1;
-        Ok(true)
+        Ok(message)
+    }
+
+    /// Reads the headers of the messages of `peers` that have not come yet; whether any was there.
+    fn read_headers(
+        &mut self,
+        peers: impl Iterator<Item = usize>,
+        payload: usize,
+    ) -> Result<bool, Interruption> {
+        let mut moved = false;
+        for (index, peer) in peers.enumerate() {
+            if index == self.step.messages.len() {
+                self.step.messages.push(Message::Awaited);
+            }
+            if self.step.messages[index] == Message::Awaited {
+                let message = self.read_header(peer, payload)?;
+                moved |= message != Message::Awaited;
+                self.step.messages[index] = message;
+            }
+        }
+        Ok(moved)
     }
 
     /// Gives back what was borrowed of a message, or skips what fills it up; whether that was there.
@@ -116,21 +179,18 @@ impl Execution<'_, '_> {
             lane.consume(filling);
         }
         self.arrived[peer] += 1;
-        self.step.passed += 1;
+        self.step.finished += 1;
         Ok(true)
     }
 
     /// Writes the message of `peer` to `to`: whether anything has moved, and whether it is complete.
     fn receive(&mut self, peer: usize, to: Span) -> Result<(bool, bool), Interruption> {
         let payload = to.count * self.work.element.size();
-        let mut moved = false;
-        if self.step.passed == 0 {
-            if !self.read_header(peer, payload)? {
-                return Ok((false, false));
-            }
-            moved = true;
+        let mut moved = self.read_headers(std::iter::once(peer), payload)?;
+        let message = self.step.messages[0];
+        if message == Message::Awaited {
+            return Ok((false, false));
         }
-        let loan = self.step.loans[0];
         let start = to.start * self.work.element.size();
         let lane = self.arrived[peer] % self.links[peer].len();
         let lane = &mut self.links[peer][lane];
@@ -140,12 +200,12 @@ impl Execution<'_, '_> {
         };
         while self.step.bytes < payload {
             let into = &mut memory[start + self.step.bytes..start + payload];
-            let received = match loan {
-                Some(place) => lane.borrow(place, payload).map(|bytes| {
+            let received = match message {
+                Message::Lent(place) => lane.borrow(place, payload).map(|bytes| {
                     into.copy_from_slice(bytes);
                     payload
                 }),
-                None => lane.receive(into),
+                _ => lane.receive(into),
             };
             let count = received.map_err(|error| Interruption::Link { peer, error })?;
             if count == 0 {
@@ -154,7 +214,7 @@ impl Execution<'_, '_> {
             self.step.bytes += count;
             moved = true;
         }
-        let complete = self.finish(peer, payload, loan.is_some())?;
+        let complete = self.finish(peer, payload, message != Message::Sent)?;
         Ok((moved || complete, complete))
     }
 
@@ -167,24 +227,15 @@ impl Execution<'_, '_> {
     ) -> Result<(bool, bool), Interruption> {
         let size = self.work.element.size();
         let payload = to.count * size;
-        let peers = || {
-            sources.iter().filter_map(|source| match source {
-                Source::Peer(peer) => Some(*peer),
-                Source::Own(_) => None,
-            })
-        };
-        let mut moved = false;
-        for peer in peers().skip(self.step.passed) {
-            if !self.read_header(peer, payload)? {
-                return Ok((moved, false));
-            }
-            moved = true;
+        let mut moved = self.read_headers(peers(sources), payload)?;
+        if self.step.messages.contains(&Message::Awaited) {
+            return Ok((moved, false));
         }
         while self.step.bytes < payload {
             let rest = payload - self.step.bytes;
             let mut ready = rest.min(WINDOW);
-            for (index, peer) in peers().enumerate() {
-                if self.step.loans[index].is_none() {
+            for (index, peer) in peers(sources).enumerate() {
+                if self.step.messages[index] == Message::Sent {
                     let at_hand = self.arriving(peer).fill(rest.min(WINDOW));
                     let at_hand = at_hand.map_err(|error| Interruption::Link { peer, error })?;
                     ready = ready.min(at_hand / size * size);
@@ -195,17 +246,16 @@ impl Execution<'_, '_> {
                 return Ok((moved, false));
             }
             self.reduce_piece(sources, to, last, ready)?;
-            for (index, peer) in peers().enumerate() {
-                if self.step.loans[index].is_none() {
+            for (index, peer) in peers(sources).enumerate() {
+                if self.step.messages[index] == Message::Sent {
                     self.arriving(peer).consume(ready);
                 }
             }
             self.step.bytes += ready;
             moved = true;
         }
-        let count = peers().count();
-        for (index, peer) in peers().enumerate().skip(self.step.passed - count) {
-            if !self.finish(peer, payload, self.step.loans[index].is_some())? {
+        for (index, peer) in peers(sources).enumerate().skip(self.step.finished) {
+            if !self.finish(peer, payload, self.step.messages[index] != Message::Sent)? {
                 return Ok((moved, false));
             }
             moved = true;
@@ -224,7 +274,7 @@ impl Execution<'_, '_> {
         let size = self.work.element.size();
         let done = self.step.bytes;
         let at = |span: Span| span.start * size + done..span.start * size + done + count;
-        let mut loans = self.step.loans.iter();
+        let mut messages = self.step.messages.iter();
         let mut operands: Vec<Operand<'_, u8>> = Vec::with_capacity(sources.len());
         for source in sources {
             operands.push(match source {
@@ -233,9 +283,9 @@ impl Execution<'_, '_> {
                 Source::Peer(peer) => {
                     let lane = self.arrived[*peer] % self.links[*peer].len();
                     let lane = &self.links[*peer][lane];
-                    let bytes = match loans.next().copied().flatten() {
-                        Some(place) => lane.borrow(place + done as u64, count),
-                        None => Ok(&lane.peek()[..count]),
+                    let bytes = match messages.next() {
+                        Some(Message::Lent(place)) => lane.borrow(place + done as u64, count),
+                        _ => Ok(&lane.peek()[..count]),
                     };
                     let bytes = bytes.map_err(|error| Interruption::Link { peer: *peer, error });
                     Operand::Array(bytes?)

@@ -176,20 +176,9 @@ impl Execution<'_, '_> {
                 add(leaving.peer, leaving.lane, |interest| &mut interest.loans);
             }
         }
-        let mut arrives = |peer: usize| {
+        for peer in self.awaited() {
             let lane = self.arrived[peer] % self.links[peer].len();
             add(peer, lane, |interest| &mut interest.arrival);
-        };
-        match self.work.plan.steps.get(self.done) {
-            Some(Step::Receive { peer, .. }) => arrives(*peer),
-            Some(Step::Reduce { sources, .. }) => {
-                for source in sources {
-                    if let Source::Peer(peer) = source {
-                        arrives(*peer);
-                    }
-                }
-            }
-            _ => {}
         }
         interests
     }

@@ -296,7 +296,90 @@ fn an_operation_is_over_when_all_has_left() {
     let began = Instant::now();
     execute(work, &mut links, Poll::Block, None, &Nobody).unwrap();
     assert_eq!(looks.load(Ordering::Relaxed), 0);
-    // The socket can be written all the time: nothing sleeps until it is late.
     // The socket can be written all the time. Who did not wait for that would sleep 20 ms between two looks.
     assert!(began.elapsed() < Duration::from_millis(1_500));
+}
+
+/// Counts how often a rank has woken up for nothing.
+#[derive(Default)]
+struct Wakings(AtomicUsize);
+
+impl Watch for Wakings {
+    fn waiting(&self, _peers: &[usize]) -> Result<(), Interruption> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn who_waits_for_one_rank_is_not_kept_awake_by_what_another_has_sent() {
+    // More than a window holds, and at hand long before the other rank says anything.
+    const MANY: usize = 300_000;
+    const PAUSE: Duration = Duration::from_millis(400);
+    let call = Call {
+        count: MANY as u64,
+        ..header(0).call
+    };
+    let parts = partition(MANY, 3);
+    for late in [1, 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut links: Vec<Link> = vec![Vec::new()];
+        let mut writers = Vec::new();
+        for rank in [1, 2] {
+            let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let stream = listener.accept().unwrap().0;
+            let lane = TcpLane::new(stream, Duration::from_secs(5)).unwrap();
+            links.push(vec![Box::new(lane)]);
+            let mut sink = other.try_clone().unwrap();
+            writers.push(std::thread::spawn(move || {
+                io::copy(&mut sink, &mut io::sink())
+            }));
+            let parts = parts.clone();
+            writers.push(std::thread::spawn(move || {
+                if rank == late {
+                    std::thread::sleep(PAUSE);
+                }
+                for part in [&parts[0], &parts[rank]] {
+                    let payload = vec![2f32; part.len()];
+                    let payload: &[u8] = bytemuck::cast_slice(&payload);
+                    let head = Header {
+                        call,
+                        ..header(payload.len())
+                    };
+                    other.write_all(&head.encode())?;
+                    other.write_all(payload)?;
+                    other.write_all(&[0; 8][..filling(payload.len())])?;
+                }
+                Ok(0)
+            }));
+        }
+        let shape = Shape {
+            rank: 0,
+            call,
+            parts: &parts,
+            segment: MANY,
+            ranks_of_host: None,
+        };
+        let plan = Plan::new(&shape, Algorithm::Direct);
+        let mut buffer = vec![1f32; MANY];
+        let work = Work {
+            plan: &plan,
+            header: Header { call, ..header(0) },
+            element: ElementType::F32,
+            ranks: 3,
+            buffer: bytemuck::cast_slice_mut(&mut buffer),
+            scratch: &mut [],
+        };
+        let wakings = Wakings::default();
+        execute(work, &mut links, Poll::Block, None, &wakings).unwrap();
+        drop(links);
+        for writer in writers {
+            // It may find the connection closed, since all was taken.
+            let _ = writer.join().unwrap();
+        }
+        assert!(buffer[parts[0].clone()].iter().all(|sum| *sum == 5.0));
+        // It wakes up every 20 ms to look whether the operation has failed, and when bytes have come.
+        let wakings = wakings.0.into_inner();
+        assert!(wakings < 200, "rank {late} late: {wakings}");
+    }
 }
