@@ -23,7 +23,8 @@ impl FromStr for Throttle {
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once(':').and_then(|(rate, latency)| {
             let (rate, latency) = (rate.parse::<f64>().ok()?, latency.parse::<u64>().ok()?);
-            (rate.is_finite() && rate > 0.0).then_some((rate, latency))
+            let fits = (1e-3..=1e6).contains(&rate) && latency <= 1_000_000_000;
+            fits.then_some((rate, latency))
         });
         let (rate, latency) = numbers.ok_or_else(|| {
             format!("{text:?} is no rate in MB/s and latency in microseconds, as 125:100")

@@ -158,12 +158,16 @@ fn sleep<'a>(
     };
     if !bells.iter().any(may_go_on) {
         if on_sockets {
+            let own = descriptors.len();
             for (lane, _) in &bells {
-                if let Readiness::Doorbell { socket, .. } = lane.readiness() {
+                let mut readiness = lane.readiness();
+                while let Readiness::Until(_, inner) = readiness {
+                    readiness = *inner;
+                }
+                if let Readiness::Doorbell { socket, .. } = readiness {
                     descriptors.push((socket, PollFlags::IN));
                 }
             }
-            let own = descriptors.len() - bells.len();
             let readable = poll_descriptors(&descriptors, time)?;
             for index in readable.into_iter().filter(|index| *index >= own) {
                 let mut bytes = [0; 64];

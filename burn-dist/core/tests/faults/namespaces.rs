@@ -162,7 +162,7 @@ fn hosts_of_several_ranks_get_what_one_process_gets() {
     ]
     .map(String::as_str);
     // One after the other: they have the cable to themselves.
-    for algorithm in ["", "hierarchical"] {
+    for (algorithm, throttle) in [("", ""), ("hierarchical", ""), ("", "2000:50")] {
         let mut job = Job::same("auto", 4, "topology; agreement").in_namespaces(&places);
         let point = format!("tcp://10.77.1.1:{}", job.port());
         for (rank, place) in places.iter().enumerate() {
@@ -170,7 +170,8 @@ fn hosts_of_several_ranks_get_what_one_process_gets() {
         }
         let job = job
             .all("BURN_DIST_RDZV", &point)
-            .all("BURN_DIST_ALGORITHM", algorithm);
+            .all("BURN_DIST_ALGORITHM", algorithm)
+            .all("BURN_DIST_THROTTLE", throttle);
         for outcome in job.all("BURN_DIST_OP_TIMEOUT", "60").start().succeeds() {
             let topology = "Topology { ranks: 4, ranks_of_host: Some(2) }";
             assert!(outcome.said.contains(&topology.to_owned()), "{outcome:#?}");
