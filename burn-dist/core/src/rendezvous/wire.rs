@@ -66,9 +66,17 @@ impl Until<'_> {
     pub fn peek(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let socket = self.stream.socket();
-        socket.set_read_timeout(Some(self.rest()?))?;
-        let count = socket.peek(&mut byte).map_err(timed_out)?;
-        Ok((count > 0).then_some(byte[0]))
+        loop {
+            socket.set_read_timeout(Some(self.rest()?))?;
+            match socket.peek(&mut byte) {
+                // With a time limit a signal ends the call, whatever its handler says.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => {
+                    let count = outcome.map_err(timed_out)?;
+                    return Ok((count > 0).then_some(byte[0]));
+                }
+            }
+        }
     }
 
     fn rest(&self) -> io::Result<Duration> {

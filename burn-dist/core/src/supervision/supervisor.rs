@@ -284,6 +284,8 @@ impl Supervisor {
             Some(Link::Here(coordinator)) => coordinator.leave(after),
             Some(Link::There(stream)) => {
                 self.tell(&ToCoordinator::Leaves { after });
+                // What the thread that listens finds is the own end, and no death of rank 0.
+                self.uncoordinated.store(true, Ordering::Release);
                 // The thread that listens ends with the stream; an error says that it has.
                 let _ = lock(stream).shutdown(std::net::Shutdown::Both);
             }

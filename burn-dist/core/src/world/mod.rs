@@ -166,7 +166,12 @@ impl World {
         )?;
         let (jobs, queue) = channel::<Job>();
         let thread = std::thread::Builder::new().name("communication".into());
-        let thread = thread.spawn(move || queue.into_iter().for_each(|job| job()))?;
+        let thread = thread.spawn(move || {
+            for job in queue {
+                // Who waits for this one finds it gone. Those behind it have to fail, not to wait for its turn for ever.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            }
+        })?;
         Ok(Self {
             shared: Arc::new(Shared {
                 identity: identity.clone(),

@@ -240,8 +240,9 @@ impl Reading<'_> {
     }
 
     fn seconds(&self, name: &'static str) -> Result<Option<Duration>, OptionsError> {
-        self.value(name, "seconds, at least 1", |text| {
-            let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds >= 1.0)?;
+        self.value(name, "seconds from 1 to 1000000", |text| {
+            let seconds = text.parse::<f64>().ok();
+            let seconds = seconds.filter(|seconds| (1.0..=1e6).contains(seconds))?;
             Duration::try_from_secs_f64(seconds).ok()
         })
     }

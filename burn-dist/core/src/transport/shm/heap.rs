@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::segment::{PAGE, Segment};
 
@@ -166,5 +166,8 @@ fn map(segment: &Segment, offset: usize, access: ProtFlags) -> io::Result<NonNul
             offset as u64,
         )?
     };
+    // A core dump would read it all, and so give memory to it. What the system does not know it does not dump.
+    // SAFETY: of the mapping above, whose content stays as it is.
+    let _ = unsafe { madvise(base, SIZE, Advice::LinuxDontDump) };
     NonNull::new(base.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

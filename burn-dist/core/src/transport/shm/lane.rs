@@ -138,7 +138,7 @@ impl Lane for SharedMemoryLane {
             RecvFlags::PEEK | RecvFlags::DONTWAIT,
         ) {
             // It may have left after its last message, which then is at hand.
-            Ok((0, _)) if !self.arriving.has_more_since() => Err(LaneError::Closed),
+            Ok((0, _)) if !self.arriving.has_unread() => Err(LaneError::Closed),
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(error) => Err(std::io::Error::from(error).into()),
         }

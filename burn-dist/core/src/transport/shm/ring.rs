@@ -186,6 +186,14 @@ impl Reader {
             .fetch_add(1, Ordering::Release);
     }
 
+    /// Something was written that is not consumed, whether it was looked at or not.
+    pub fn has_unread(&self) -> bool {
+        self.segment
+            .long(Layout::written(self.ring))
+            .load(Ordering::Acquire)
+            != self.read
+    }
+
     /// The writer has written since the last look.
     pub fn has_more_since(&self) -> bool {
         self.segment
