@@ -2,13 +2,16 @@
 //!
 //! ```no_run
 //! use burn_dist_core::launch::Launch;
+//! use burn_dist_core::rendezvous::{Environment, Identity, Launcher};
 //!
-//! // This program once more, as two ranks.
-//! let program = std::env::current_exe()?;
-//! let outcome = Launch::new(program, ["--epochs", "4"]).ranks(2).run()?;
-//! outcome.print_failure();
-//! std::process::exit(outcome.exit_code().into());
-//! # #[allow(unreachable_code)]
+//! // What a launcher has started is a rank already, and must not start others.
+//! if Identity::of(&Environment::of_process())?.launcher == Launcher::None {
+//!     // This program once more, as two ranks.
+//!     let program = std::env::current_exe()?;
+//!     let outcome = Launch::new(program, ["--epochs", "4"]).ranks(2).run()?;
+//!     outcome.print_failure();
+//!     std::process::exit(outcome.exit_code().into());
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
