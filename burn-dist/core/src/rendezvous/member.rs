@@ -17,13 +17,15 @@ pub struct Host {
     pub network: String,
     /// The shared memory that it sees.
     pub ipc: String,
+    /// The numbers of processes that it sees.
+    pub pid: String,
 }
 
 impl Host {
     /// The host of this process, which `id` tells from others, or else the system. What the system does not tell is
     /// empty, and equal to nothing.
     pub fn of_process(id: Option<&str>) -> Self {
-        let Namespaces { ipc, network, .. } = Namespaces::of_process();
+        let Namespaces { ipc, network, pid } = Namespaces::of_process();
         Self {
             name: host::own_name(),
             boot: id
@@ -32,6 +34,7 @@ impl Host {
                 .unwrap_or_default(),
             network: network.value.unwrap_or_default(),
             ipc: ipc.value.unwrap_or_default(),
+            pid: pid.value.unwrap_or_default(),
         }
     }
 
@@ -48,6 +51,11 @@ impl Host {
     /// Whether both see one shared memory.
     pub fn shares_memory(&self, other: &Self) -> bool {
         self.is(other) && !self.ipc.is_empty() && self.ipc == other.ipc
+    }
+
+    /// Whether both see each other's processes by one number.
+    pub fn shares_processes(&self, other: &Self) -> bool {
+        self.is(other) && !self.pid.is_empty() && self.pid == other.pid
     }
 }
 
@@ -189,6 +197,7 @@ mod tests {
             boot: name.into(),
             network: "net".into(),
             ipc: "ipc".into(),
+            pid: "pid".into(),
         }
     }
 

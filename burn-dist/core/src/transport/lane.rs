@@ -73,8 +73,21 @@ pub trait Lane: Send {
         Err(LaneError::Broken("that it lends, which it cannot"))
     }
 
+    /// Whether the peer still lends: asked when what was borrowed has been read and before it counts, as a peer whose
+    /// operation has failed may have written to it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    fn check_loans(&self) -> Result<(), LaneError> {
+        Ok(())
+    }
+
     /// Gives back what was borrowed.
     fn give_back(&mut self) {}
+
+    /// Tells the peer that nothing is lent any more, as the operation has failed and its memory goes back to the program.
+    fn revoke_loans(&mut self) {}
 
     /// Looks whether the peer still lives, where that shows nowhere else: asked while nothing moves.
     ///
@@ -153,6 +166,9 @@ pub enum LaneError {
     /// The system says so.
     #[error("its connection has failed: {0}")]
     Io(#[from] io::Error),
+    /// The peer has taken back what it had lent.
+    #[error("it has given the operation up")]
+    Revoked,
     /// The peer breaks the rules of shared memory.
     #[error("the memory that it shares says {0}")]
     Broken(&'static str),

@@ -5,8 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use super::file_size::set_size;
 
 /// `capacity` bytes at two addresses, the second right behind the first.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ impl Mirror {
     /// Memory of this process alone.
     pub fn private(capacity: usize) -> io::Result<Self> {
         let file = memfd_create("burn-dist", MemfdFlags::CLOEXEC)?;
-        ftruncate(&file, capacity as u64)?;
+        set_size(&file, capacity)?;
         Self::of_file(file.as_fd(), 0, capacity)
     }
 

@@ -10,6 +10,7 @@
 //! | `waiting` | how a rank waits for several of them at once |
 //! | `window` | what has arrived on a connection and was not consumed |
 //! | `mirror` | memory that is mapped twice in a row |
+//! | `file_size` | files of memory of a given size |
 //!
 //! # What a further transport has to offer
 //!
@@ -23,13 +24,15 @@
 //! 3. A [`Readiness`]: a file descriptor that becomes readable or writable when a lane may go on.
 //! 4. If the other side can read or write memory by itself, loans: [`Lane::lend`] and what belongs to it. A message is
 //!    lent where the transport knows its memory, and the operation is over when all loans are back; so what is lent
-//!    does not change meanwhile. The plans see to it that it does not change within the operation either.
+//!    does not change meanwhile. The plans see to it that it does not change within the operation either. An
+//!    operation that fails revokes its loans, and nothing that was read of them counts if that shows afterwards.
 //! 5. Registration, for that: [`Buffer`](crate::Buffer)s are page-aligned and never move. A transport that has
 //!    memory of its own, as shared memory has, gives it to [`World::alloc`](crate::World::alloc); one that registers
 //!    memory does so there, and undoes it when a buffer is dropped.
 //!
 //! Knows no collective and no rendezvous.
 
+mod file_size;
 mod lane;
 mod mirror;
 mod shm;

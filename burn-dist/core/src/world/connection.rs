@@ -90,7 +90,8 @@ pub(super) fn connect(
     }
     let mut inbox = None;
     if !near.is_empty() {
-        match Inbox::create(near.len()) {
+        let is_seen = |peer: &usize| roster.members[*peer].host.shares_processes(own);
+        match Inbox::create(near.len(), near.iter().all(is_seen)) {
             Ok(made) => inbox = Some(made),
             Err(error) if options.transport.is_some() => return Err(error.into()),
             Err(error) => report.warn(&format!("no shared memory, TCP instead: {error}")),

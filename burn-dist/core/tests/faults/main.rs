@@ -28,6 +28,7 @@ mod outcome;
 mod processes;
 mod programs;
 mod proxy;
+mod shared_memory;
 mod soak;
 mod stops;
 mod strangers;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use burn_dist_core::collective::Reduction;
 use burn_dist_core::rendezvous::{Environment, Identity};
 use burn_dist_core::{Collective, Options, World};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 use crate::{agreement, soak};
 
@@ -16,6 +17,11 @@ use crate::{agreement, soak};
 pub const SCRIPT: &str = "BURN_DIST_FAULT_SCRIPT";
 /// The variable with an option of the program: `batch_size=16`.
 pub const CONFIGURATION: &str = "BURN_DIST_FAULT_CONFIGURATION";
+
+/// The variable with the bytes that a file of this process may have: `ulimit -f`.
+pub const FILE_SIZE: &str = "BURN_DIST_FAULT_FILE_SIZE";
+/// The variable that closes the open files of this process to others.
+pub const CLOSED: &str = "BURN_DIST_FAULT_CLOSED";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -39,7 +45,24 @@ pub fn run() {
     std::process::exit(code);
 }
 
+/// Makes this process what its environment says.
+fn restrict() -> Result<(), Failure> {
+    if let Ok(bytes) = std::env::var(FILE_SIZE) {
+        let limit = Some(bytes.parse()?);
+        let limit = Rlimit {
+            current: limit,
+            maximum: limit,
+        };
+        setrlimit(Resource::Fsize, limit)?;
+    }
+    if std::env::var_os(CLOSED).is_some() {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    }
+    Ok(())
+}
+
 fn join() -> Result<World, Failure> {
+    restrict()?;
     let environment = Environment::of_process();
     let mut options = Options::of(&environment)?;
     if let Ok(text) = std::env::var(CONFIGURATION) {

@@ -201,10 +201,11 @@ impl Execution<'_, '_> {
         while self.step.bytes < payload {
             let into = &mut memory[start + self.step.bytes..start + payload];
             let received = match message {
-                Message::Lent(place) => lane.borrow(place, payload).map(|bytes| {
-                    into.copy_from_slice(bytes);
-                    payload
-                }),
+                Message::Lent(place) => lane
+                    .borrow(place, payload)
+                    .map(|bytes| into.copy_from_slice(bytes))
+                    .and_then(|()| lane.check_loans())
+                    .map(|()| payload),
                 _ => lane.receive(into),
             };
             let count = received.map_err(|error| Interruption::Link { peer, error })?;
@@ -297,6 +298,12 @@ impl Execution<'_, '_> {
         // A plan with a reduction belongs to a call with one.
         let reduction = self.work.header.call.reduction.unwrap_or(Reduction::Sum);
         combine_bytes(reduction, self.work.element, &operands, output, ranks);
+        let lenders = peers(sources).zip(&self.step.messages);
+        for (peer, _) in lenders.filter(|(_, message)| **message != Message::Sent) {
+            let lane = self.arrived[peer] % self.links[peer].len();
+            let lent = self.links[peer][lane].check_loans();
+            lent.map_err(|error| Interruption::Link { peer, error })?;
+        }
         Ok(())
     }
 }

@@ -148,6 +148,18 @@ fn filling(bytes: usize) -> usize {
     bytes.next_multiple_of(8) - bytes
 }
 
+impl Drop for Execution<'_, '_> {
+    fn drop(&mut self) {
+        // Failed: what was lent goes back to the program, whoever may still be reading it.
+        if !self.is_over() {
+            self.links
+                .iter_mut()
+                .flatten()
+                .for_each(|lane| lane.revoke_loans());
+        }
+    }
+}
+
 impl Execution<'_, '_> {
     fn is_over(&self) -> bool {
         let all_sent = self.leaving.iter().all(|l| l.next == l.messages.len());

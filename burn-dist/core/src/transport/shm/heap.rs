@@ -135,13 +135,15 @@ impl LentHeap {
     ///
     /// # Safety
     ///
-    /// The owner must have lent them, and not got them back while they are borrowed.
+    /// The owner must have lent them, and not got them back while they are borrowed. An owner that fails has them back at
+    /// once, and may write to them: what they hold must be read as numbers only, any of which will do, and must not
+    /// count unless the owner still lends them afterwards.
     pub unsafe fn bytes(&self, place: u64, count: usize) -> Option<&[u8]> {
         let start = usize::try_from(place).ok()?;
         if start.checked_add(count)? > SIZE {
             return None;
         }
-        // SAFETY: within the mapping; what is lent is reserved, and not written to by its owner.
+        // SAFETY: within the mapping, which stays readable whatever its owner does; the caller sees to the rest.
         Some(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(start), count) })
     }
 }

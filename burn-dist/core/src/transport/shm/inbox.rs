@@ -4,12 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rustix::process::{DumpableBehavior, dumpable_behavior};
 use serde::{Deserialize, Serialize};
 
 use super::doorbell::Doorbell;
 use super::heap::{Heap, LentHeap};
 use super::ring::{Layout, Reader, Writer};
-use super::segment::{Segment, remove, sweep};
+use super::segment::{Place, Segment, remove, sweep};
 use crate::host::{Bytes, SharedMemory};
 use crate::transport::WINDOW;
 
@@ -29,7 +30,7 @@ pub enum SharedMemoryError {
     #[error("{0}")]
     Unfit(String),
     /// The system says so.
-    #[error("/dev/shm cannot be used: {0}")]
+    #[error("shared memory cannot be used: {0}")]
     Io(#[from] io::Error),
     /// A file of that name is not the one that was meant.
     #[error("the other side's /dev/shm is not this one: no IPC namespace is shared")]
@@ -40,7 +41,7 @@ pub enum SharedMemoryError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InboxOffer {
-    name: String,
+    place: Place,
     secret: u64,
     rings: usize,
 }
@@ -55,23 +56,27 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Makes an inbox with a ring for each of `rings` other ranks.
-    pub fn create(rings: usize) -> Result<Self, SharedMemoryError> {
+    /// Makes an inbox with a ring for each of `rings` other ranks, which see the number of this process or only its
+    /// `/dev/shm`.
+    pub fn create(rings: usize, seen: bool) -> Result<Self, SharedMemoryError> {
         const { assert!(CAPACITY >= 2 * WINDOW && CAPACITY.is_power_of_two()) };
         let layout = Layout {
             rings,
             capacity: CAPACITY,
         };
-        sweep(PREFIX);
-        if let Some(remedy) = SharedMemory::of_process().remedy(Bytes(layout.heap() as u64)) {
-            return Err(SharedMemoryError::Unfit(remedy));
-        }
         let secret = getrandom::u64().map_err(io::Error::other)?;
-        let name = format!(
-            "{PREFIX}{:016x}",
-            getrandom::u64().map_err(io::Error::other)?
-        );
-        let segment = Segment::create(&name, layout.size(), layout.heap(), layout.numbers())?;
+        // The files of a program with privileges of its own are closed to others, itself as another process too.
+        let is_open = dumpable_behavior().is_ok_and(|is| is == DumpableBehavior::Dumpable);
+        let (segment, place) = if seen && is_open {
+            Segment::unnamed(layout.sizes())?
+        } else {
+            sweep(PREFIX);
+            if let Some(remedy) = SharedMemory::of_process().remedy(Bytes(layout.heap() as u64)) {
+                return Err(SharedMemoryError::Unfit(remedy));
+            }
+            let random = getrandom::u64().map_err(io::Error::other)?;
+            Segment::named(&format!("{PREFIX}{random:016x}"), layout.sizes())?
+        };
         segment.long(SECRET).store(secret, Ordering::Release);
         let segment = Arc::new(segment);
         // Without it, as where addresses are limited, everything goes through the rings.
@@ -81,7 +86,7 @@ impl Inbox {
             layout,
             heap,
             offer: InboxOffer {
-                name,
+                place,
                 secret,
                 rings,
             },
@@ -106,9 +111,11 @@ impl Inbox {
         Reader::new(&self.segment, self.layout, ring)
     }
 
-    /// Removes the name of the file: all who are to open it have.
+    /// Removes the name of the file, if it has one: all who are to open it have.
     pub fn close_door(&self) {
-        remove(&self.offer.name);
+        if let Place::Folder(name) = &self.offer.place {
+            remove(name);
+        }
     }
 }
 
@@ -136,7 +143,7 @@ impl InboxOffer {
             rings: self.rings,
             capacity: CAPACITY,
         };
-        let opened = Segment::open(&self.name, layout.size(), layout.numbers());
+        let opened = Segment::open(&self.place, layout.sizes());
         let segment = Arc::new(opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::InvalidData => SharedMemoryError::Other,
             _ => error.into(),

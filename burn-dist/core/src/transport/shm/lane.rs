@@ -120,9 +120,21 @@ impl Lane for SharedMemoryLane {
 
     fn borrow(&self, place: u64, count: usize) -> Result<&[u8], LaneError> {
         let heap = self.theirs.as_ref();
-        // SAFETY: the peer has told the place, and has it back only by `give_back`, which borrows the lane for itself.
+        // SAFETY: the peer has told the place, and has it back only by `give_back`, which borrows the lane for itself, or
+        // after it has revoked its loans: `check_loans`.
         let bytes = heap.and_then(|heap| unsafe { heap.bytes(place, count) });
         bytes.ok_or(LaneError::Broken("that it lends what it has not"))
+    }
+
+    fn check_loans(&self) -> Result<(), LaneError> {
+        if self.arriving.is_revoked() {
+            return Err(LaneError::Revoked);
+        }
+        Ok(())
+    }
+
+    fn revoke_loans(&mut self) {
+        self.leaving.revoke();
     }
 
     fn give_back(&mut self) {

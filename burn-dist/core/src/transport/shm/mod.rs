@@ -1,8 +1,10 @@
 //! Memory that two processes of a host share.
 //!
-//! Each rank has an *inbox*, one file in `/dev/shm` with a ring of bytes for each rank of its host and a doorbell
-//! by which they wake it. The name of the file is told over the authenticated sockets of the pairs, and is gone
-//! as soon as all have opened it: a job that is killed leaves nothing behind.
+//! Each rank has an *inbox*, one file of memory with a ring of bytes for each rank of its host and a doorbell by which
+//! they wake it. The file has no name, and others open it by the number of its owner: a job that is killed leaves
+//! nothing behind, and what a container allows in `/dev/shm` does not matter. Between containers that share an IPC
+//! namespace and not the numbers of processes, it has a name in `/dev/shm`, which is gone as soon as all have opened
+//! it. Where it is to be found is told over the authenticated sockets of the pairs.
 //!
 //! Nothing in it is encrypted, with `BURN_DIST_TLS=1` neither: it never leaves the host, the file is open to its user alone, and
 //! whoever is that user or root can read the memory of the processes anyway. What two ranks say to agree on it is

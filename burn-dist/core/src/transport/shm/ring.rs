@@ -6,10 +6,10 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use super::heap;
-use super::segment::{PAGE, Segment};
+use super::segment::{PAGE, Segment, Sizes};
 use crate::transport::LaneError;
 use crate::transport::mirror::Mirror;
 
@@ -22,9 +22,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Bytes of the file.
-    pub fn size(self) -> usize {
-        self.heap() + heap::SIZE
+    pub fn sizes(self) -> Sizes {
+        Sizes {
+            addresses: self.heap() + heap::SIZE,
+            used: self.heap(),
+            mapped: self.numbers(),
+        }
     }
 
     /// Bytes before the heap.
@@ -47,6 +50,10 @@ impl Layout {
 
     fn returned(ring: usize) -> usize {
         PAGE * (1 + ring) + 256
+    }
+
+    fn revoked(ring: usize) -> usize {
+        PAGE * (1 + ring) + 384
     }
 
     fn map(self, segment: &Segment, ring: usize) -> io::Result<Mirror> {
@@ -111,6 +118,16 @@ impl Writer {
         self.segment
             .long(Layout::returned(self.ring))
             .load(Ordering::Acquire)
+    }
+
+    /// Tells the reader that nothing is lent any more. What is written to lent memory behind this call is not taken for
+    /// what was lent.
+    pub fn revoke(&self) {
+        self.segment
+            .word(Layout::revoked(self.ring))
+            .store(1, Ordering::Relaxed);
+        // Before what the program writes: who reads any of that finds this, by the fence of `is_revoked`.
+        fence(Ordering::SeqCst);
     }
 
     /// The reader has read since the last look.
@@ -184,6 +201,15 @@ impl Reader {
         self.segment
             .long(Layout::returned(self.ring))
             .fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether the writer has said that nothing is lent any more, or may have before what was read until now was read.
+    pub fn is_revoked(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.segment
+            .word(Layout::revoked(self.ring))
+            .load(Ordering::Relaxed)
+            != 0
     }
 
     /// Something was written that is not consumed, whether it was looked at or not.

@@ -1,21 +1,51 @@
-//! A file in `/dev/shm` and the numbers in it.
+//! A file of memory and the numbers in it.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::fs::{
-    FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, ftruncate, open, unlink,
+    FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, fallocate, flock, fstat,
+    memfd_create, open, unlink,
 };
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use serde::{Deserialize, Serialize};
+
+use crate::transport::file_size::set_size;
 
 /// Bytes of a page, of which rings and their numbers are multiples.
 pub(super) const PAGE: usize = 4096;
 
 /// Where the system keeps shared memory.
 const FOLDER: &str = "/dev/shm";
+
+/// Where another process finds a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Place {
+    /// Among the open files of its owner, whose number the other process has to see.
+    Owner {
+        /// The owner's number.
+        process: u32,
+        /// The file's.
+        descriptor: i32,
+    },
+    /// In `/dev/shm`, by a name.
+    Folder(String),
+}
+
+/// Bytes of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Addresses in all.
+    pub addresses: usize,
+    /// For which there is memory from the start.
+    pub used: usize,
+    /// That are mapped.
+    pub mapped: usize,
+}
 
 /// The first bytes of a file, mapped: all but the content of rings.
 #[derive(Debug)]
@@ -31,29 +61,52 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a file of `size` bytes, for the first `used` of which there is room, and maps the first `mapped`.
-    pub fn create(name: &str, size: usize, used: usize, mapped: usize) -> io::Result<Self> {
-        let file = make(name)?;
-        // Memory that is missing has to be an error here, and not a signal at first use.
-        let room = fallocate(&file, FallocateFlags::empty(), 0, used as u64)
-            .and_then(|()| ftruncate(&file, size as u64));
-        room.map_err(io::Error::from)
-            .and_then(|()| Self::map(file, mapped))
-            .inspect_err(|_| remove(name))
+    /// Makes a file without a name, which goes with the last process that has it open, and where others find it.
+    pub fn unnamed(sizes: Sizes) -> io::Result<(Self, Place)> {
+        let file = memfd_create("burn-dist", MemfdFlags::CLOEXEC)?;
+        let place = Place::Owner {
+            process: std::process::id(),
+            descriptor: file.as_raw_fd(),
+        };
+        Ok((Self::prepare(file, sizes)?, place))
     }
 
-    /// Opens a file that another process of this user has made, of `size` bytes.
-    pub fn open(name: &str, size: usize, mapped: usize) -> io::Result<Self> {
-        // A name is no path.
-        if name.contains('/') {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = open(path(name), flags, Mode::empty())?;
-        if fstat(&file)?.st_size != size as i64 {
+    /// Makes a file in `/dev/shm`.
+    pub fn named(name: &str, sizes: Sizes) -> io::Result<(Self, Place)> {
+        let file = make(name)?;
+        let segment = Self::prepare(file, sizes).inspect_err(|_| remove(name))?;
+        Ok((segment, Place::Folder(name.to_owned())))
+    }
+
+    fn prepare(file: OwnedFd, sizes: Sizes) -> io::Result<Self> {
+        set_size(&file, sizes.addresses)?;
+        // Memory that is missing has to be an error here, and not a signal at first use.
+        fallocate(&file, FallocateFlags::KEEP_SIZE, 0, sizes.used as u64)?;
+        Self::map(file, sizes.mapped)
+    }
+
+    /// Opens a file that another process of this user has made.
+    pub fn open(place: &Place, sizes: Sizes) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let file = match place {
+            Place::Owner {
+                process,
+                descriptor,
+            } => open(
+                format!("/proc/{process}/fd/{descriptor}"),
+                flags,
+                Mode::empty(),
+            )?,
+            // A name is no path.
+            Place::Folder(name) if name.contains('/') => {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            Place::Folder(name) => open(path(name), flags | OFlags::NOFOLLOW, Mode::empty())?,
+        };
+        if fstat(&file)?.st_size != sizes.addresses as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Self::map(file, mapped)
+        Self::map(file, sizes.mapped)
     }
 
     fn map(file: OwnedFd, length: usize) -> io::Result<Self> {
@@ -129,8 +182,10 @@ pub(super) fn sweep(prefix: &str) {
             OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW,
             Mode::empty(),
         );
-        let lock = FlockOperation::NonBlockingLockExclusive;
-        if file.is_ok_and(|file| flock(&file, lock).is_ok()) {
+        // Locked until the name is gone: nobody takes it for a file of the living meanwhile.
+        if let Ok(file) = file
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
             remove(&name);
         }
     }
@@ -145,13 +200,41 @@ fn path(name: &str) -> String {
 mod tests {
     use super::*;
 
+    const SIZES: Sizes = Sizes {
+        addresses: 2 * PAGE,
+        used: PAGE,
+        mapped: PAGE,
+    };
+
+    #[test]
+    fn a_file_is_found_in_its_place_and_is_of_the_size_that_was_agreed() {
+        let name = format!("burn-dist-test-{}-place", std::process::id());
+        let made = [Segment::unnamed(SIZES), Segment::named(&name, SIZES)];
+        for (segment, place) in made.map(Result::unwrap) {
+            segment
+                .long(8)
+                .store(7, std::sync::atomic::Ordering::Relaxed);
+            let opened = Segment::open(&place, SIZES).unwrap();
+            assert_eq!(opened.long(8).load(std::sync::atomic::Ordering::Relaxed), 7);
+            let other = Sizes {
+                addresses: 3 * PAGE,
+                ..SIZES
+            };
+            assert!(Segment::open(&place, other).is_err());
+        }
+        remove(&name);
+        let path = Place::Folder("../shm/x".into());
+        let error = Segment::open(&path, SIZES).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
     #[test]
     fn files_of_the_dead_are_removed_and_those_of_the_living_are_not() {
         // No name of another job: those are not to be disturbed by a test.
         let prefix = format!("burn-dist-test-{}-", std::process::id());
         let (living, dead) = (format!("{prefix}living"), format!("{prefix}dead"));
-        let held = Segment::create(&living, PAGE, PAGE, PAGE).unwrap();
-        drop(Segment::create(&dead, PAGE, PAGE, PAGE).unwrap());
+        let held = Segment::named(&living, SIZES).unwrap();
+        drop(Segment::named(&dead, SIZES).unwrap());
         sweep(&prefix);
         let exists = |name: &str| std::path::Path::new(&path(name)).exists();
         assert!(exists(&living) && !exists(&dead));
