@@ -25,8 +25,8 @@ mod options;
 #[command(about = "Time of an all-reduce by size")]
 struct Arguments {
     /// Processes to start on this host; none where a launcher has started this one.
-    #[arg(long, default_value_t = 2)]
-    ranks: usize,
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    ranks: u16,
     /// tcp or shm; where two ranks are decides, if it is not given.
     #[arg(long)]
     transport: Option<Transport>,
@@ -43,8 +43,8 @@ struct Arguments {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
     factor: u32,
     /// Repetitions of each size; as many as take some seconds, if it is not given.
-    #[arg(long)]
-    repetitions: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    repetitions: Option<u32>,
     /// Seconds of each size, about.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
@@ -88,14 +88,16 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    let arguments: Arguments = match options::parse() {
+    let arguments: Arguments = match options::parse(|_| None) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     match run(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            // In one piece, since other ranks may write too; there is nobody left to tell if that fails.
+            let line = format!("error: {error}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
             ExitCode::FAILURE
         }
     }
@@ -117,7 +119,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 /// This program once more, as the ranks.
 fn launch(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let words = std::env::args_os().skip(1);
-    let launch = Launch::new(std::env::current_exe()?, words).ranks(arguments.ranks);
+    let launch = Launch::new(std::env::current_exe()?, words).ranks(arguments.ranks.into());
     let outcome = launch.run()?;
     outcome.print_failure();
     Ok(outcome.exit_code().into())
@@ -180,7 +182,7 @@ fn measure(world: &World, size: usize, arguments: &Arguments) -> Result<Row, Box
     let mut data = world.alloc::<f32>(count)?;
     let ranks = world.size();
     let mut times = Vec::new();
-    let mut repetitions = arguments.repetitions.unwrap_or(0);
+    let mut repetitions = arguments.repetitions.unwrap_or(0) as usize;
     let mut index = 0;
     while index < WARM_UP + repetitions.max(1) {
         for (index, value) in data.iter_mut().enumerate() {

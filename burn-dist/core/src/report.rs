@@ -32,8 +32,10 @@ impl Report {
                 Level::Note => "",
                 Level::Warning => "warning: ",
             };
+            // In one piece, since other ranks write to the same screen.
+            let line = format!("rank {rank}: {kind}{line}\n");
             // Nobody may read it any more, which is no reason to fail.
-            let _ = writeln!(std::io::stderr(), "rank {rank}: {kind}{line}");
+            let _ = std::io::stderr().write_all(line.as_bytes());
         })
     }
 

@@ -157,13 +157,13 @@ impl Topology {
     }
 
     /// Several hosts, and several ranks on each.
-    fn is_nested(self) -> bool {
+    pub(super) fn is_nested(self) -> bool {
         self.ranks_of_host
             .is_some_and(|each| each > 1 && each < self.ranks)
     }
 }
 
-/// Up to which sizes an algorithm is taken: what `burn-dist tune` measures.
+/// Up to which sizes an algorithm is taken: what `burn-dist tune` measures. The fields are the keys of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {

@@ -42,7 +42,7 @@ impl Cores {
             _ => String::new(),
         };
         Some(format!(
-            "{ranks} ranks on {}{bound}: ranks that spin stop each other: BURN_DIST_POLL=block, or more cores: Docker and podman: --cpus, Kubernetes: resources.limits.cpu, Slurm: --cpus-per-task",
+            "{ranks} ranks on {}{bound}: they wait for a core as well as for each other: fewer ranks, or more cores: Docker and podman: --cpus, Kubernetes: resources.limits.cpu, Slurm: --cpus-per-task",
             Millicores(cores as u64 * 1000)
         ))
     }
@@ -238,7 +238,7 @@ mod tests {
             text.starts_with("4 ranks on 2 cores (affinity 8, quota 2.5 cores): "),
             "{text}"
         );
-        assert!(text.contains("BURN_DIST_POLL=block") && !text.contains('\n'));
+        assert!(text.contains("--cpus-per-task") && !text.contains('\n'));
         cores.quota.value = Some(Limit::Unlimited);
         let text = cores.remedy(4).unwrap();
         assert!(text.starts_with("4 ranks on 2 cores: "), "{text}");

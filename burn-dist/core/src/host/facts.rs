@@ -4,6 +4,7 @@ use super::cgroup::{CgroupVersion, Group, MEMBERSHIP};
 use super::container::Container;
 use super::cores::Cores;
 use super::fact::Fact;
+use super::memory::Memory;
 use super::memory_limit::MemoryLimit;
 use super::memory_lock::MemoryLock;
 use super::name_resolution::own_name;
@@ -27,6 +28,8 @@ pub struct HostFacts {
     pub cores: Cores,
     /// The version of control groups that limits memory.
     pub cgroup_version: Fact<CgroupVersion>,
+    /// Memory of the host.
+    pub memory: Memory,
     /// Memory that the control group allows.
     pub memory_limit: MemoryLimit,
     /// Memory that may be locked.
@@ -65,6 +68,7 @@ impl HostFacts {
             namespaces: Namespaces::gather(root),
             cores: Cores::gather(root),
             cgroup_version: Fact::new(group.map(|group| group.version), MEMBERSHIP),
+            memory: Memory::gather(root),
             memory_limit: MemoryLimit::gather(root),
             memory_lock: MemoryLock::gather(root),
             shared_memory: SharedMemory::gather(root),

@@ -11,6 +11,8 @@
 //! | `root` | the files that facts are read from |
 //! | `cgroup` | where the control groups of this process lie |
 //! | `cores` | cores, cpusets and quotas |
+//! | `load` | how busy the host is |
+//! | `memory` | memory of the host |
 //! | `memory_limit` | memory that the control group allows |
 //! | `memory_lock` | memory that may be locked, as verbs need it |
 //! | `shared_memory` | `/dev/shm` |
@@ -27,6 +29,8 @@ mod container;
 mod cores;
 mod fact;
 mod facts;
+mod load;
+mod memory;
 mod memory_limit;
 mod memory_lock;
 mod name_resolution;
@@ -43,6 +47,8 @@ pub use cores::Cores;
 pub use fact::Fact;
 pub use facts::HostFacts;
 pub(crate) use facts::own_boot_id;
+pub use load::load_average;
+pub use memory::Memory;
 pub use memory_limit::MemoryLimit;
 pub use memory_lock::MemoryLock;
 pub(crate) use name_resolution::own_name;

@@ -113,7 +113,8 @@ impl Launch {
         self
     }
 
-    /// A variable for the environment of all ranks.
+    /// A variable for the environment of all ranks; none of those that the launcher itself sets, but for
+    /// `BURN_DIST_TOKEN` and `BURN_DIST_TOKEN_FILE`.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
@@ -124,16 +125,17 @@ impl Launch {
     /// When one fails the others are sent SIGTERM, and SIGKILL after the grace. SIGINT, SIGTERM and
     /// SIGHUP to this process are passed on and do the same; SIGINT or SIGTERM once more kills at once.
     /// SIGUSR1 and SIGUSR2 are passed on. Afterwards they do what they did before. If this process is
-    /// killed, Linux kills the ranks with it.
+    /// killed, Linux kills the ranks with it, and a shell that waits for that kills what they have started.
     ///
     /// # Errors
     ///
-    /// If a rank cannot be started, or its output cannot be written to where it should go. No rank is
-    /// left then.
+    /// If a variable is one that the launcher sets, a rank cannot be started, or its output has no place to
+    /// go to. No rank is left then.
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         if self.ranks == 0 {
             return Err(LaunchError::NoRanks);
         }
+        variables::check(&self.variables)?;
         let mut variables = self.variables.clone();
         variables.extend(variables::token(&self.variables)?);
         match self.hosts.is_empty() {

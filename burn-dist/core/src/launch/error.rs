@@ -41,6 +41,25 @@ pub enum LaunchError {
         /// What the system says.
         source: io::Error,
     },
+    /// What connects to hosts cannot be started.
+    #[error(
+        "cannot start {} for --hosts: {source}: install ssh, or name another command by --ssh or BURN_DIST_SSH",
+        program.display()
+    )]
+    SshNotStarted {
+        /// The program in place of ssh.
+        program: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A variable is given that the launcher itself sets.
+    #[error(
+        "{name} cannot be given by --env, since it is the launcher that says it: -n or --hosts set the ranks, --port where they meet, --ssh the command for ssh"
+    )]
+    OwnVariable {
+        /// The variable.
+        name: &'static str,
+    },
     /// The file or folder for the output cannot be made.
     #[error("cannot write the output of ranks to {}: {source}", path.display())]
     Output {
@@ -72,11 +91,12 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// What a shell would exit with: 127 for a program that is not there, 126 for one that cannot be
-    /// executed, else 1.
+    /// executed, 2 for a variable that cannot be given, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,
             Self::NotExecutable { .. } => 126,
+            Self::OwnVariable { .. } => 2,
             _ => 1,
         }
     }
@@ -93,6 +113,13 @@ impl LaunchError {
                 Self::NotExecutable { program, source }
             }
             _ => Self::Start { program, source },
+        }
+    }
+
+    pub(super) fn start_ssh(program: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::SshNotStarted {
+            program: program.into(),
+            source,
         }
     }
 

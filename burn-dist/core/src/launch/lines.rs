@@ -2,7 +2,7 @@
 //!
 //! A carriage return ends a line too: each state of a progress bar is one.
 
-/// The most bytes that a line of a rank may have before it is cut.
+/// The most bytes that a line of a rank may have; a longer one becomes several.
 pub(super) const LONGEST: usize = 64 * 1024;
 
 /// Bytes that have come and are no whole line yet.
@@ -14,7 +14,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Cuts lines of more than `longest` bytes into pieces of so many.
+    /// Splits lines of more than `longest` bytes into lines of so many.
     pub(super) fn new(longest: usize) -> Self {
         Self {
             pending: Vec::new(),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut() {
+    fn a_long_line_is_split() {
         assert_eq!(
             lines(&[b"12345", b"678\n123\n"], 3),
             [&b"123"[..], b"456", b"78\n", b"123", b"\n"]

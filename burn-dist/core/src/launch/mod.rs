@@ -22,6 +22,7 @@
 //! | `variables` | what a rank finds in its environment |
 //! | `process` | a process and its descendants, until they are gone |
 //! | `orphans` | descendants that have lost their parent |
+//! | `watchdog` | what kills descendants when the launcher was killed |
 //! | `supervisor` | all processes of a launch, until the last has ended |
 //! | `signals` | those that this process is sent |
 //! | `lines` | lines from bytes |
@@ -49,6 +50,7 @@ mod remote;
 mod signals;
 mod supervisor;
 mod variables;
+mod watchdog;
 mod wire;
 
 pub use builder::Launch;

@@ -69,6 +69,9 @@ pub struct Failure {
     pub cause: Cause,
     /// The last lines on its standard error, at most ten.
     pub last_lines: Vec<String>,
+    /// Ranks that had ended with success before it, in the order of their ends. Others may have waited for
+    /// them.
+    pub ended_before: Vec<usize>,
 }
 
 impl Failure {
@@ -80,12 +83,38 @@ impl Failure {
             (None, None) => "a process".to_string(),
         }
     }
+
+    /// Why it may have failed, if ranks had left that it waited for.
+    fn hint(&self) -> Option<String> {
+        const SHOWN: usize = 8;
+        let left = self.ended_before.len();
+        if left == 0 || !matches!(self.cause, Cause::ExitCode(_)) {
+            return None;
+        }
+        let shown = self.ended_before.iter().take(SHOWN).map(usize::to_string);
+        let mut names = shown.collect::<Vec<_>>().join(", ");
+        if left > SHOWN {
+            names += &format!(" and {} others", left - SHOWN);
+        }
+        let ranks = if left == 1 { "rank" } else { "ranks" };
+        Some(format!(
+            "{ranks} {names} had ended before, with exit code 0: if others still waited there, that is the cause"
+        ))
+    }
 }
 
 /// One line, without the last lines.
 impl Display for Failure {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} was the first to fail: {}", self.place(), self.cause)
+        write!(f, "{} was the first to fail: {}", self.place(), self.cause)?;
+        match (self.rank, &self.host, self.cause) {
+            // What ssh exits with if it is ssh that has failed.
+            (None, Some(host), Cause::ExitCode(255)) => write!(
+                f,
+                " (of ssh: look whether `ssh {host} true` works, and at the host in --hosts or --hostfile)"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -96,20 +125,24 @@ pub struct Outcome {
     pub first_failure: Option<Failure>,
     /// The signal by which the launcher was asked to stop.
     pub signal: Option<i32>,
+    /// Whether output of ranks could not be written to where it should go; standard error says why. It is no
+    /// loss if whoever reads it goes away.
+    pub output_lost: bool,
 }
 
 impl Outcome {
-    /// 0 if all ranks have succeeded; else that of the first failure, or 128 and the number of the
-    /// signal by which the launcher was asked to stop.
+    /// 0 if all ranks have succeeded and no output is lost; else that of the first failure, or 128 and the
+    /// number of the signal by which the launcher was asked to stop, or 1.
     pub fn exit_code(&self) -> u8 {
         match (&self.first_failure, self.signal) {
             (Some(failure), _) => failure.cause.exit_code(),
             (None, Some(signal)) => exit_code_of_signal(signal),
-            (None, None) => 0,
+            (None, None) => self.output_lost.into(),
         }
     }
 
-    /// Prints the first failure on standard error, if there is one: its last lines, then its cause.
+    /// Prints the first failure on standard error, if there is one: its last lines, who had left before, and
+    /// last its cause.
     pub fn print_failure(&self) {
         let Some(failure) = &self.first_failure else {
             return;
@@ -123,6 +156,9 @@ impl Outcome {
             for line in &failure.last_lines {
                 text += &format!("    {line}\n");
             }
+        }
+        if let Some(hint) = failure.hint() {
+            text += &format!("burn-dist: {hint}\n");
         }
         text += &format!("burn-dist: {failure}\n");
         // There is nobody left to tell if that fails.
@@ -140,6 +176,7 @@ mod tests {
             host: host.map(str::to_string),
             cause,
             last_lines: Vec::new(),
+            ended_before: Vec::new(),
         }
     }
 
@@ -156,7 +193,11 @@ mod tests {
             ),
             (
                 failure(None, Some("b"), Cause::ExitCode(255)),
-                "the connection to b was the first to fail: exit code 255",
+                "the connection to b was the first to fail: exit code 255 (of ssh: look whether `ssh b true` works, and at the host in --hosts or --hostfile)",
+            ),
+            (
+                failure(None, Some("b"), Cause::ExitCode(127)),
+                "the connection to b was the first to fail: exit code 127",
             ),
             (
                 failure(Some(1), None, Cause::ExitCode(137)),
@@ -172,9 +213,27 @@ mod tests {
     }
 
     #[test]
+    fn ranks_that_had_left_are_named() {
+        let mut failure = failure(Some(1), None, Cause::ExitCode(1));
+        assert_eq!(failure.hint(), None);
+        failure.ended_before = vec![0];
+        let hint = failure.hint().unwrap_or_default();
+        assert!(hint.starts_with("rank 0 had ended before, "), "{hint}");
+        failure.ended_before = (2..12).rev().collect();
+        let hint = failure.hint().unwrap_or_default();
+        let expected = "ranks 11, 10, 9, 8, 7, 6, 5, 4 and 2 others had ended before, ";
+        assert!(hint.starts_with(expected), "{hint}");
+        // It was not by waiting for others.
+        failure.cause = Cause::Signal(9);
+        assert_eq!(failure.hint(), None);
+    }
+
+    #[test]
     fn a_failure_stands_above_a_request_to_stop() {
         let mut outcome = Outcome::default();
         assert_eq!(outcome.exit_code(), 0);
+        outcome.output_lost = true;
+        assert_eq!(outcome.exit_code(), 1);
         outcome.signal = Some(15);
         assert_eq!(outcome.exit_code(), 143);
         outcome.first_failure = Some(failure(Some(1), None, Cause::Signal(11)));

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::{Display, Formatter};
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::LaunchError;
@@ -18,8 +18,8 @@ pub enum Output {
     /// To standard output and standard error of the launcher, each line behind `[RANK] `.
     #[default]
     Prefixed,
-    /// To the file `rank-RANK.log` of each rank in this folder, both streams; the folder is made and old
-    /// files are overwritten.
+    /// To the file `rank-RANK.log` of each rank in this folder, both streams. The folder is made; such files
+    /// of an earlier launch are overwritten, and those of ranks beyond the last are removed.
     Files(PathBuf),
 }
 
@@ -71,6 +71,7 @@ impl Destination {
                 let path = folder.join(format!("rank-{rank}.log"));
                 files.push(Mutex::new(File::create(&path).map_err(error(path))?));
             }
+            remove_beyond(folder, world_size).map_err(error(folder.clone()))?;
         }
         Ok(Self {
             screen: Mutex::new(()),
@@ -122,6 +123,24 @@ impl Destination {
             Stream::Error => io::stderr().lock().write_all(bytes),
         }
     }
+}
+
+/// Removes the files of ranks from `world_size` on, which an earlier launch has left: they would be taken for
+/// some of this one.
+fn remove_beyond(folder: &Path, world_size: usize) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| {
+            let number = name.strip_prefix("rank-")?.strip_suffix(".log")?;
+            number.parse::<usize>().ok()
+        });
+        let is_own = |number: &usize| name == *format!("rank-{number}.log");
+        if number.is_some_and(|number| number >= world_size && is_own(&number)) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the lines of one stream, as many at a time as have come.

@@ -20,8 +20,9 @@ use rustix::process::{
 use super::output::Stream;
 use super::pump::{Pumps, Source};
 use super::remote::Orders;
-use super::signals::asks_to_end;
+use super::signals::{asks_to_end, who_ignores};
 use super::supervisor::Event;
+use super::watchdog::Registration;
 use super::wire::Order;
 
 /// How long a connection may stand when its node was told to kill.
@@ -37,9 +38,11 @@ pub(super) struct Process {
     /// Where it is a connection to a node, which passes signals on.
     orders: Option<Orders>,
     state: State,
-    asked_to_end: bool,
+    /// By which signal.
+    asked_to_end: Option<i32>,
     kill_at: Option<Instant>,
     killed_at: Option<Instant>,
+    registration: Option<Registration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +55,8 @@ enum State {
 
 impl Process {
     /// Starts `command`, with its output to `pumps`; `Event::Ended(member)` says when it has ended.
-    /// `first`, if any, is written to its standard input, and orders behind it.
+    /// `first`, if any, is written to its standard input, and orders behind it. `registration` is for its
+    /// group.
     ///
     /// The calling thread must live as long as the process: where it ends, be it with all of the
     /// launcher, Linux kills the process.
@@ -62,6 +66,7 @@ impl Process {
         member: usize,
         source: &Source,
         pumps: &Pumps,
+        registration: Option<Registration>,
     ) -> io::Result<Self> {
         command.stdin(match first {
             Some(_) => Stdio::piped(),
@@ -70,8 +75,12 @@ impl Process {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         #[cfg(target_os = "linux")]
         let launcher = rustix::process::getpid();
+        let own = registration.clone();
         let prepare = move || {
             setsid()?;
+            if let Some(registration) = &own {
+                registration.give();
+            }
             #[cfg(target_os = "linux")]
             {
                 use rustix::process::{getppid, set_parent_process_death_signal};
@@ -84,8 +93,8 @@ impl Process {
             }
             Ok(())
         };
-        // SAFETY: between fork and exec `prepare` makes three system calls; it allocates nothing, takes
-        // no lock, and touches no memory but its own copy of a number.
+        // SAFETY: between fork and exec `prepare` makes some system calls; it allocates nothing, takes no
+        // lock, and touches no memory but its own copies of a number and of a socket.
         unsafe { command.pre_exec(prepare) };
         let child = command.spawn()?;
         let group = Pid::from_child(&child);
@@ -94,9 +103,10 @@ impl Process {
             group,
             orders: None,
             state: State::Running,
-            asked_to_end: false,
+            asked_to_end: None,
             kill_at: None,
             killed_at: None,
+            registration,
         };
         if let (Some(first), Some(input)) = (first, process.child.stdin.take()) {
             process.orders = Some(Orders::new(input, first)?);
@@ -119,15 +129,18 @@ impl Process {
     }
 
     /// How the process has ended, when it has. What is left of its descendants is asked to end too,
-    /// and killed after `grace`.
+    /// unless it has been by a signal that it does not ignore, and killed after `grace`.
     pub(super) fn ended(&mut self, grace: Duration) -> io::Result<ExitStatus> {
         let status = self.child.wait()?;
         self.state = State::Ended;
         self.orders = None;
         self.look();
-        if self.state != State::Gone {
-            self.ask_to_end(Signal::TERM.as_raw(), grace);
+        if let Some(signal) = self.asked_to_end.filter(|_| self.state != State::Gone) {
+            for process in who_ignores(signal, self.group) {
+                let _ = kill_process(process, Signal::TERM);
+            }
         }
+        self.ask_to_end(Signal::TERM.as_raw(), grace);
         Ok(status)
     }
 
@@ -152,8 +165,8 @@ impl Process {
 
     /// Asks it to end by `signal`, once, and has it killed after `grace`.
     pub(super) fn ask_to_end(&mut self, signal: i32, grace: Duration) {
-        if !self.asked_to_end && !self.is_gone() {
-            self.asked_to_end = true;
+        if self.asked_to_end.is_none() && !self.is_gone() {
+            self.asked_to_end = Some(signal);
             self.signal(signal);
             self.kill_at = Some(Instant::now() + grace);
         }
@@ -164,7 +177,7 @@ impl Process {
         if self.is_gone() || self.killed_at.is_some() {
             return;
         }
-        self.asked_to_end = true;
+        self.asked_to_end = Some(Signal::KILL.as_raw());
         if let Some(orders) = self.orders.take() {
             orders.send(Order::Kill);
             self.kill_at = Some(Instant::now() + CONNECTION);
@@ -193,6 +206,9 @@ impl Process {
             let killed = self.killed_at.is_some_and(|at| at.elapsed() > KILLED);
             if killed || test_kill_process_group(self.group).is_err() {
                 self.state = State::Gone;
+                if let Some(registration) = &self.registration {
+                    registration.withdraw(self.group);
+                }
             }
         }
         let due = self.kill_at.is_some_and(|at| at <= Instant::now());

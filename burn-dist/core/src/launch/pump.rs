@@ -54,6 +54,7 @@ impl Pumps {
                 let of = source.speaker().to_string();
                 let text = format!("burn-dist: cannot write the output of {of}: {error}");
                 pumps.destination.say(text);
+                let _ = pumps.events.send(Event::OutputLost);
             }
             // Without a receiver the launch is over.
             let _ = pumps.events.send(Event::Drained(member));

@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::process::Pid;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 
@@ -31,8 +32,8 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn new(events: Sender<Event>) -> io::Result<Self> {
-        let [ignored, caught] = ["SigIgn:", "SigCgt:"].map(signals_of_process);
-        let is_in = |signal: &i32, set: u64| set >> (signal - 1) & 1 == 1;
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let [ignored, caught] = ["SigIgn:", "SigCgt:"].map(|field| signals(&status, field));
         // `nohup` has it ignored so that the job outlives the terminal.
         let heard = PASSED_ON
             .into_iter()
@@ -73,10 +74,37 @@ impl Drop for Listener {
     }
 }
 
-/// A set of signals of this process, as Linux tells it: signal 1 is the lowest bit. None elsewhere.
-fn signals_of_process(field: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let set = status.lines().find_map(|line| line.strip_prefix(field));
-    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+/// The processes of a group that ignore `signal`, as a shell has what it starts by `&` ignore SIGINT. None
+/// where the system is not Linux.
+pub(super) fn who_ignores(signal: i32, group: Pid) -> Vec<Pid> {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let ignores = |status: &str| {
+        let of_group = field(status, "NSpgid:").and_then(|text| text.split_whitespace().next());
+        let of_group = of_group.is_some_and(|text| text.parse() == Ok(group.as_raw_pid()));
+        of_group && is_in(&signal, signals(status, "SigIgn:"))
+    };
+    let found = processes.flatten().filter_map(|process| {
+        let id = process.file_name().to_str()?.parse().ok()?;
+        let status = std::fs::read_to_string(process.path().join("status")).ok()?;
+        Pid::from_raw(id).filter(|_| ignores(&status))
+    });
+    found.collect()
+}
+
+/// A set of signals in the status of a process, as Linux tells it: signal 1 is the lowest bit.
+fn signals(status: &str, name: &str) -> u64 {
+    let set = field(status, name);
+    set.and_then(|set| u64::from_str_radix(set, 16).ok())
         .unwrap_or(0)
+}
+
+fn is_in(signal: &i32, set: u64) -> bool {
+    set >> (signal - 1) & 1 == 1
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    value.map(str::trim)
 }

@@ -17,6 +17,7 @@ use super::output::{Destination, Output, Speaker};
 use super::process::Process;
 use super::pump::{Pumps, Source};
 use super::signals::{Listener, asks_to_end};
+use super::watchdog::Watchdog;
 use super::wire::Announcement;
 
 /// What can happen while processes run.
@@ -29,8 +30,10 @@ pub(super) enum Event {
     Cut,
     /// A member's process has ended.
     Ended(usize),
-    /// A member is the node of a host, and says that one of its ranks has failed.
+    /// A member is the node of a host, and says that one of its ranks has ended.
     Announced(usize, Announcement),
+    /// Output could not be written to where it should go.
+    OutputLost,
     /// A stream of a member was read to its end.
     Drained(usize),
     /// All lines of this process itself are written.
@@ -63,11 +66,22 @@ struct Member {
     failed: Option<(Cause, Instant)>,
 }
 
+/// The first failure, while its last lines may still come.
+struct FirstFailure {
+    speaker: Speaker,
+    host: Option<String>,
+    cause: Cause,
+    ended_before: Vec<usize>,
+}
+
 /// The processes of a launch. All are killed when it is dropped.
 pub(super) struct Supervisor {
     role: Role,
     grace: Duration,
     members: Vec<Member>,
+    /// Outlives the members. None where there is no shell: then descendants of ranks may outlive a launcher
+    /// that is killed.
+    watchdog: Option<Watchdog>,
     events: Receiver<Event>,
     pumps: Pumps,
     /// Open while processes may write.
@@ -78,7 +92,10 @@ pub(super) struct Supervisor {
     /// When all were first asked to end.
     ending_since: Option<Instant>,
     signal: Option<i32>,
-    first_failure: Option<(Speaker, Option<String>, Cause)>,
+    /// Ranks that have ended with success, in this order.
+    succeeded: Vec<usize>,
+    first_failure: Option<FirstFailure>,
+    output_lost: bool,
     /// When it was asked once more.
     impatient_since: Option<Instant>,
     _listener: Listener,
@@ -109,6 +126,7 @@ impl Supervisor {
             role,
             grace,
             members: Vec::new(),
+            watchdog: Watchdog::start().ok(),
             events,
             pumps,
             over: Some(writer),
@@ -116,7 +134,9 @@ impl Supervisor {
             voice_is_open: true,
             ending_since: None,
             signal: None,
+            succeeded: Vec::new(),
             first_failure: None,
+            output_lost: false,
             impatient_since: None,
             _listener: listener,
             _adoption: Adoption::new(),
@@ -137,8 +157,16 @@ impl Supervisor {
         source: Source,
     ) -> Result<(), LaunchError> {
         let member = self.members.len();
-        let process = Process::start(&mut command, first, member, &source, &self.pumps);
-        let process = process.map_err(|error| LaunchError::start(command.get_program(), error))?;
+        let registration = self.watchdog.as_ref().map(Watchdog::registration);
+        let (source_of, pumps) = (&source, &self.pumps);
+        let process = Process::start(&mut command, first, member, source_of, pumps, registration);
+        let process = process.map_err(|error| {
+            let program = command.get_program();
+            match source {
+                Source::Rank(_) => LaunchError::start(program, error),
+                Source::Node { .. } => LaunchError::start_ssh(program, error),
+            }
+        })?;
         self.members.push(Member {
             source,
             process,
@@ -219,18 +247,20 @@ impl Supervisor {
 
     fn outcome(&self) -> Outcome {
         let failure = self.first_failure.as_ref();
-        let first_failure = failure.map(|(speaker, host, cause)| Failure {
-            last_lines: self.pumps.destination.last_lines(speaker),
-            rank: match speaker {
-                Speaker::Rank(rank) => Some(*rank),
+        let first_failure = failure.map(|failure| Failure {
+            last_lines: self.pumps.destination.last_lines(&failure.speaker),
+            rank: match failure.speaker {
+                Speaker::Rank(rank) => Some(rank),
                 Speaker::Host(_) => None,
             },
-            host: host.clone(),
-            cause: *cause,
+            host: failure.host.clone(),
+            cause: failure.cause,
+            ended_before: failure.ended_before.clone(),
         });
         Outcome {
             first_failure,
             signal: self.signal,
+            output_lost: self.output_lost,
         }
     }
 
@@ -251,11 +281,18 @@ impl Supervisor {
                 let status = status.map_err(LaunchError::system("cannot wait for a process"))?;
                 let failed = Cause::of(status).map(|cause| (cause, Instant::now()));
                 self.members[member].failed = failed;
+                if let (None, Source::Rank(rank)) = (failed, &self.members[member].source) {
+                    self.succeeded(*rank);
+                }
             }
-            Event::Announced(member, Announcement { rank, cause }) => {
-                let host = self.members[member].source.host();
-                self.failed(Speaker::Rank(rank), host, cause);
-            }
+            Event::Announced(member, Announcement { rank, failure }) => match failure {
+                None => self.succeeded(rank),
+                Some(cause) => {
+                    let host = self.members[member].source.host();
+                    self.failed(Speaker::Rank(rank), host, cause);
+                }
+            },
+            Event::OutputLost => self.output_lost = true,
             Event::Drained(member) => self.members[member].open_streams -= 1,
             Event::Told => self.voice_is_open = false,
         }
@@ -283,15 +320,31 @@ impl Supervisor {
         }
     }
 
+    fn succeeded(&mut self, rank: usize) {
+        self.succeeded.push(rank);
+        self.announce(rank, None);
+    }
+
     fn failed(&mut self, speaker: Speaker, host: Option<String>, cause: Cause) {
-        if let (Role::Node, Speaker::Rank(rank)) = (self.role, &speaker) {
-            let rank = *rank;
-            self.tell(Announcement { rank, cause }.write());
+        if let Speaker::Rank(rank) = &speaker {
+            self.announce(*rank, Some(cause));
         }
         if self.ending_since.is_none() {
             self.say(|| format!("{speaker} has failed ({cause}); all others are ended"));
-            self.first_failure = Some((speaker, host, cause));
+            self.first_failure = Some(FirstFailure {
+                speaker,
+                host,
+                cause,
+                ended_before: self.succeeded.clone(),
+            });
             self.end(Signal::TERM.as_raw());
+        }
+    }
+
+    /// Tells the launcher, if there is one.
+    fn announce(&self, rank: usize, failure: Option<Cause>) {
+        if self.role == Role::Node {
+            self.tell(Announcement { rank, failure }.write());
         }
     }
 

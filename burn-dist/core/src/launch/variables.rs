@@ -52,6 +52,15 @@ const PREFIXES: [&str; 7] = [
     "MPI_LOCALNRANKS",
 ];
 
+/// None of `given` is one that the launcher itself says: that of the user would be lost without a word.
+pub(super) fn check(given: &[Variable]) -> Result<(), LaunchError> {
+    let own = |(name, _): &Variable| OWN.into_iter().find(|own| name == own);
+    match given.iter().find_map(own) {
+        Some(name) => Err(LaunchError::OwnVariable { name }),
+        None => Ok(()),
+    }
+}
+
 /// Number and place of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {

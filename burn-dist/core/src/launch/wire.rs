@@ -83,20 +83,22 @@ impl Order {
     }
 }
 
-/// A rank has failed; said at once, since the node itself ends only when all of its ranks have.
+/// A rank has ended; said at once, since the node itself ends only when all of its ranks have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Announcement {
     pub(super) rank: usize,
-    pub(super) cause: Cause,
+    /// How it has failed; `None` if it has succeeded.
+    pub(super) failure: Option<Cause>,
 }
 
 const ANNOUNCEMENT: &str = "burn-dist: rank ";
 
 impl Announcement {
     pub(super) fn write(self) -> String {
-        let cause = match self.cause {
-            Cause::ExitCode(code) => format!("exit code {code}"),
-            Cause::Signal(signal) => format!("signal {signal}"),
+        let cause = match self.failure {
+            None => "exit code 0".to_string(),
+            Some(Cause::ExitCode(code)) => format!("exit code {code}"),
+            Some(Cause::Signal(signal)) => format!("signal {signal}"),
         };
         format!("{ANNOUNCEMENT}{}: {cause}", self.rank)
     }
@@ -104,12 +106,13 @@ impl Announcement {
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(lines::text(line)).ok()?;
         let (rank, cause) = line.strip_prefix(ANNOUNCEMENT)?.split_once(": ")?;
-        let cause = match cause.strip_prefix("exit code ") {
-            Some(code) => Cause::ExitCode(code.parse().ok()?),
-            None => Cause::Signal(cause.strip_prefix("signal ")?.parse().ok()?),
+        let failure = match cause.strip_prefix("exit code ") {
+            Some("0") => None,
+            Some(code) => Some(Cause::ExitCode(code.parse().ok()?)),
+            None => Some(Cause::Signal(cause.strip_prefix("signal ")?.parse().ok()?)),
         };
         let rank = rank.parse().ok()?;
-        Some(Self { rank, cause })
+        Some(Self { rank, failure })
     }
 }
 
@@ -153,8 +156,8 @@ mod tests {
             assert_eq!(Order::read(line.trim_end()), Some(order));
         }
         assert_eq!(Order::read("SIGSEGV"), None);
-        for cause in [Cause::ExitCode(3), Cause::Signal(40)] {
-            let announcement = Announcement { rank: 12, cause };
+        for failure in [None, Some(Cause::ExitCode(3)), Some(Cause::Signal(40))] {
+            let announcement = Announcement { rank: 12, failure };
             let line = announcement.write();
             assert_eq!(Announcement::read(line.as_bytes()), Some(announcement));
         }

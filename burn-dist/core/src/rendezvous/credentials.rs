@@ -30,14 +30,22 @@ pub enum TlsError {
     Certificate(std::io::Error),
 }
 
+impl TlsError {
+    /// Why connections of this program cannot be encrypted with `token`; `None` if they can, as far as that is known
+    /// before there is a certificate.
+    pub fn of(token: &Token) -> Option<Self> {
+        if !cfg!(feature = "tls") {
+            return Some(Self::NotBuilt);
+        }
+        (!token.is_set()).then_some(Self::NoToken)
+    }
+}
+
 impl Credentials {
     /// Recognises by `token`; encrypts with a new certificate, if `tls` is wanted.
     pub fn new(token: &Token, tls: bool) -> Result<Self, TlsError> {
-        if tls && !cfg!(feature = "tls") {
-            return Err(TlsError::NotBuilt);
-        }
-        if tls && !token.is_set() {
-            return Err(TlsError::NoToken);
+        if let Some(error) = TlsError::of(token).filter(|_| tls) {
+            return Err(error);
         }
         Ok(Self {
             token: token.clone(),

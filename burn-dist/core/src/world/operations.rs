@@ -21,7 +21,8 @@ pub enum Collective {
     /// Each rank gets its part of the reduction, as [`partition`] divides the elements; the rest is then without
     /// meaning.
     ReduceScatter(Reduction),
-    /// All ranks get what each has in its part, as [`partition`] divides the elements.
+    /// All ranks get what each has in its part, as [`partition`] divides the elements: in place, of as many elements on
+    /// each rank. Where ranks have different numbers, [`World::all_gather`] is for them.
     AllGather,
     /// All ranks get what `root` has.
     Broadcast {
@@ -165,7 +166,8 @@ impl World {
         Ok(partition(data.len(), self.size()).swap_remove(self.rank()))
     }
 
-    /// All ranks get what each has, however much.
+    /// All ranks get what each has, however much. In messages it counts as two operations: first ranks tell each other
+    /// how many elements they have. [`Collective::AllGather`] is one operation, of parts that [`partition`] says.
     ///
     /// # Errors
     ///

@@ -149,6 +149,23 @@ fn wrong_options_are_named_in_one_line() {
             "'--env <NAME=VALUE>': expected NAME=VALUE",
         ),
         (
+            "-n 1 --env BURN_DIST_RANK=7 -- true",
+            "BURN_DIST_RANK cannot be given by --env, since it is the launcher",
+        ),
+        (
+            "-n 1 --env BURN_DIST_RDZV=file:///x -- true",
+            "BURN_DIST_RDZV cannot be given by --env",
+        ),
+        (
+            "-n 2 ./train --epochs 4",
+            "'./train' found: put -- before the program",
+        ),
+        (
+            "-n 2 --epochs 4 ./train",
+            "'--epochs' found: put -- before the program",
+        ),
+        ("-n 2 --epochs 4 -- ./train", "'--epochs' found (--help"),
+        (
             "--hosts a:0 -- true",
             "'--hosts <HOST:N,...>': \"a:0\" is no host",
         ),
@@ -172,6 +189,32 @@ fn many_ranks_that_fail_at_once_are_one_failure() {
     let ended = run(&mut script(16, &[], "exit 7"));
     assert_eq!(ended.code, 7);
     assert_eq!(ended.error.matches("was the first to fail").count(), 1);
+}
+
+#[test]
+fn a_rank_that_had_left_is_named_when_another_fails() {
+    let text = "[ $BURN_DIST_RANK = 1 ] || exit 0; sleep 0.5; exit 3";
+    let ended = run(&mut script(2, &[], text));
+    assert_eq!(ended.code, 3);
+    let expected = "burn-dist: rank 0 had ended before, with exit code 0: if others still waited there, that is the \
+        cause\nburn-dist: rank 1 was the first to fail: exit code 3\n";
+    assert!(ended.error.ends_with(expected), "{}", ended.error);
+}
+
+/// They are no children of the launcher, and Linux does not end them with it.
+#[test]
+fn the_launcher_killed_takes_what_ranks_have_started_with_it() {
+    let text = "sleep 1000 & echo $! > child-$BURN_DIST_RANK
+        sh -c 'trap \"\" TERM HUP; echo $$ > stubborn-'$BURN_DIST_RANK'; while :; do sleep 0.1; done'";
+    let job = Job::start(&mut script(2, &[], text));
+    let names = ["child-0", "child-1", "stubborn-0", "stubborn-1"];
+    let children = names.map(|name| job.file(name));
+    assert!(children.iter().all(|id| is_running(id)));
+    job.send(Signal::KILL);
+    until("what ranks have started is gone", || {
+        !children.iter().any(|id| is_running(id))
+    });
+    assert_eq!(job.wait().code, 128 + 9);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::job::{Job, is_running, launch, until};
@@ -126,8 +126,30 @@ fn a_connection_that_fails_is_named_with_what_ssh_says() {
     assert!(ended.error.contains("[b] Permission denied (publickey).\n"));
     let report = "burn-dist: last on standard error of the connection to b:\n    \
         Permission denied (publickey).\n\
-        burn-dist: the connection to b was the first to fail: exit code 255\n";
+        burn-dist: the connection to b was the first to fail: exit code 255 (of ssh: look whether `ssh b true` works, \
+        and at the host in --hosts or --hostfile)\n";
     assert!(ended.error.ends_with(report), "{}", ended.error);
+}
+
+#[test]
+fn a_rank_that_had_left_on_another_host_is_named() {
+    let text = "[ $BURN_DIST_RANK = 1 ] || exit 0; sleep 0.5; exit 3";
+    let ended = start(SSH, &["--hosts", "a,b"], text).wait();
+    assert_eq!(ended.code, 3, "{}", ended.error);
+    let expected = "burn-dist: rank 0 had ended before, with exit code 0: ";
+    assert!(ended.error.contains(expected), "{}", ended.error);
+    let ended = start(SSH, &["--hosts", "a,b"], "exit 0").wait();
+    assert_eq!((ended.code, ended.error.as_str()), (0, ""));
+}
+
+#[test]
+fn a_missing_ssh_is_named_with_the_option_that_needs_it() {
+    let mut command = launch(["--hosts", "a", "--ssh", "/none/ssh -x", "--", "true"]);
+    let ended = Job::start(&mut command).wait();
+    assert_eq!(ended.code, 1);
+    let expected = "burn-dist: cannot start /none/ssh for --hosts: No such file";
+    let one = ended.error.lines().count() == 1;
+    assert!(one && ended.error.starts_with(expected), "{}", ended.error);
 }
 
 #[test]
@@ -174,6 +196,20 @@ fn who_ignores_sigterm_on_a_host_is_killed() {
     job.send(Signal::TERM);
     assert_eq!(job.wait().code, 143);
     assert!(!ranks.iter().any(|id| is_running(id)));
+}
+
+/// As the launcher here; what a rank has started does not know of it.
+#[test]
+fn a_node_that_is_killed_takes_what_ranks_have_started_with_it() {
+    let text = "sleep 1000 & echo $! > child; wait";
+    let ssh = r#"shift; echo $$ > node; exec sh -c "$*""#;
+    let job = start(ssh, &["--hosts", "a"], text);
+    let [child, node] = ["child", "node"].map(|name| job.file(name));
+    assert!(is_running(&child) && is_running(&node));
+    let node = Pid::from_raw(node.parse().unwrap()).unwrap();
+    kill_process(node, Signal::KILL).unwrap();
+    until("the child is gone", || !is_running(&child));
+    assert_eq!(job.wait().code, 128 + 9);
 }
 
 /// Nothing is left on a host when the launcher is killed, be it that ranks ignore SIGTERM.

@@ -81,12 +81,54 @@ fn lines_are_not_mixed() {
 }
 
 #[test]
-fn lines_of_more_than_64_kib_are_cut() {
+fn lines_of_more_than_64_kib_are_split_and_nothing_is_lost() {
     let text =
         "head -c 150000 /dev/zero | tr '\\0' x; echo; head -c 65536 /dev/zero | tr '\\0' y; echo";
     let ended = run(&mut script(1, &[], text));
     let lengths: Vec<usize> = ended.output.lines().map(|line| line.len() - 4).collect();
     assert_eq!(lengths, [65_536, 65_536, 150_000 - 2 * 65_536, 65_536, 0]);
+}
+
+#[test]
+fn files_of_ranks_that_are_no_more_are_removed() {
+    let logs = ["--output-dir", "logs"];
+    let ended = run(&mut script(3, &logs, "echo first; seq 100"));
+    assert_eq!(ended.code, 0, "{}", ended.error);
+    for name in ["rank-2.txt", "rank-02.log", "rank-x.log"] {
+        fs::write(ended.path(&format!("logs/{name}")), "another's").unwrap();
+    }
+    let mut command = script(2, &logs, "echo second");
+    let ended = Job::start_in(&mut command, ended.folder).wait();
+    assert_eq!(ended.code, 0, "{}", ended.error);
+    let entries = fs::read_dir(ended.path("logs")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    let expected = [
+        "rank-0.log",
+        "rank-02.log",
+        "rank-1.log",
+        "rank-2.txt",
+        "rank-x.log",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(ended.read("logs/rank-0.log"), "second\n");
+}
+
+/// A full disk behind the launcher's own output.
+#[test]
+fn output_that_is_lost_is_no_success() {
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = script(2, &[], "echo x; exit 0");
+    command.stdout(full());
+    let ended = command.output().unwrap();
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    let expected = "burn-dist: cannot write the output of rank 0: No space left on device";
+    assert!(error.contains(expected), "{error}");
+    let mut command = launch(["--help"]);
+    command.stdout(full());
+    assert_eq!(command.status().unwrap().code(), Some(1));
 }
 
 /// Every byte, with ends of lines where they happen to be.

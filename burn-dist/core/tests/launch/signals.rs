@@ -113,6 +113,29 @@ fn a_second_request_kills_at_once() {
     ended.assert_last_line("burn-dist: SIGINT once more: all ranks are killed");
 }
 
+/// A shell has what it starts by `&` ignore Ctrl-C, which it would wait for to no end.
+#[test]
+fn what_ignores_ctrl_c_ends_with_its_rank() {
+    let text = "sleep 1000 & echo ready; wait";
+    let job = Job::start(&mut script(2, &["--grace", "1000"], text));
+    job.wait_for("ready", 2);
+    job.send(Signal::INT);
+    assert_eq!(job.wait().code, 130);
+}
+
+/// The shell ends by SIGINT at once; what it has started saves first, and no SIGTERM comes in between.
+#[test]
+fn descendants_may_save_on_ctrl_c() {
+    let text = "sh -c 'trap \"sleep 1; echo saved > saved; exit\" INT; echo ready
+            while :; do sleep 0.1; done'; true";
+    let job = Job::start(&mut script(1, &[], text));
+    job.wait_for("ready", 1);
+    job.send(Signal::INT);
+    let ended = job.wait();
+    assert_eq!(ended.code, 130);
+    assert_eq!(ended.read("saved"), "saved\n");
+}
+
 #[test]
 fn the_grace_runs_from_the_signal() {
     let text = "trap '' TERM; echo ready; while :; do sleep 0.1; done";

@@ -2,14 +2,15 @@
 
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use burn_dist_core::host::{Bytes, HostFacts, resolve};
+use burn_dist_core::host::{Bytes, Cores, HostFacts, load_average, resolve};
 use burn_dist_core::rendezvous::{
-    Environment, Identity, InterfaceFilter, Launcher, MeetingPoint, interfaces,
+    Environment, Identity, InterfaceFilter, Launcher, MeetingPoint, TlsError, interfaces,
 };
-use burn_dist_core::transport::Transport;
+use burn_dist_core::transport::{Poll, Transport};
 use burn_dist_core::{Options as WorldOptions, World};
 
 /// Say what a rank would find here: launcher, network, limits; and how fast each pair of ranks is.
@@ -40,6 +41,7 @@ impl Options {
 fn examine() -> Result<(), Box<dyn Error>> {
     let environment = Environment::of_process();
     let identity = Identity::of(&environment);
+    let options = WorldOptions::of(&environment);
     // One of each host speaks for it, or each where nobody says who that is.
     let speaks = identity
         .as_ref()
@@ -50,11 +52,12 @@ fn examine() -> Result<(), Box<dyn Error>> {
             Ok(identity) => show_identity(identity)?,
             Err(error) => super::say(format_args!("  {error}"))?,
         }
-        show_host(identity.as_ref().ok())?;
-        show_network(&environment, identity.as_ref().ok())?;
+        let (identity, options) = (identity.as_ref().ok(), options.as_ref().ok());
+        show_host(identity, options)?;
+        show_network(&environment, identity)?;
+        options.map_or(Ok(()), show_encryption)?;
     }
-    let identity = identity?;
-    let options = WorldOptions::of(&environment)?;
+    let (identity, options) = (identity?, options?);
     if identity.world_size == 1 {
         return Ok(());
     }
@@ -82,7 +85,7 @@ fn show_identity(identity: &Identity) -> io::Result<()> {
     Ok(())
 }
 
-fn show_host(identity: Option<&Identity>) -> io::Result<()> {
+fn show_host(identity: Option<&Identity>, options: Option<&WorldOptions>) -> io::Result<()> {
     let facts = HostFacts::gather();
     let ranks = identity
         .and_then(|identity| identity.local_world_size)
@@ -95,6 +98,11 @@ fn show_host(identity: Option<&Identity>) -> io::Result<()> {
         facts.cores.available
     ))?;
     super::say(format_args!("  core quota          {}", facts.cores.quota))?;
+    super::say(format_args!("  load                {}", load_average()))?;
+    super::say(format_args!(
+        "  memory              {}, available {}",
+        facts.memory.total, facts.memory.available
+    ))?;
     super::say(format_args!(
         "  memory limit        {}",
         facts.memory_limit.bytes
@@ -123,11 +131,25 @@ fn show_host(identity: Option<&Identity>) -> io::Result<()> {
         facts.cores.remedy(ranks),
         facts.shared_memory.remedy(SHARED),
         facts.memory_lock.remedy(LOCKED),
+        poll_remedy(
+            options.and_then(|options| options.poll),
+            ranks,
+            &facts.cores,
+        ),
     ];
     for remedy in remedies.into_iter().flatten() {
         super::say(format_args!("  ! {remedy}"))?;
     }
     Ok(())
+}
+
+/// What to do where ranks are told to spin and have no core each; they block there, if nothing else is said.
+fn poll_remedy(poll: Option<Poll>, ranks: usize, cores: &Cores) -> Option<String> {
+    let poll = poll.filter(|poll| *poll != Poll::Block)?;
+    let cores = cores.available.value.filter(|cores| ranks > *cores)?;
+    Some(format!(
+        "BURN_DIST_POLL is {poll}, with {ranks} ranks on {cores} cores: ranks that spin stop each other: unset it, so that they block"
+    ))
 }
 
 fn show_network(environment: &Environment, identity: Option<&Identity>) -> io::Result<()> {
@@ -146,10 +168,15 @@ fn show_network(environment: &Environment, identity: Option<&Identity>) -> io::R
     };
     let resolved = host.map(|host| resolve(&host));
     if let Some(resolved) = &resolved {
-        super::say(format_args!(
-            "  {} is {:?}",
-            resolved.host, resolved.addresses
-        ))?;
+        let addresses: Vec<_> = resolved.addresses.iter().map(IpAddr::to_string).collect();
+        // An address is no name.
+        if !addresses.is_empty() && addresses != [resolved.host.as_str()] {
+            super::say(format_args!(
+                "  {} is {}",
+                resolved.host,
+                addresses.join(", ")
+            ))?;
+        }
         if let Some(remedy) = resolved.remedy() {
             super::say(format_args!("  ! {remedy}"))?;
         }
@@ -166,6 +193,16 @@ fn show_network(environment: &Environment, identity: Option<&Identity>) -> io::R
         Err(error) => super::say(format_args!("  ! {error}"))?,
     }
     Ok(())
+}
+
+fn show_encryption(options: &WorldOptions) -> io::Result<()> {
+    if !options.tls {
+        return super::say("  BURN_DIST_TLS is not 1: connections are not encrypted");
+    }
+    match TlsError::of(&options.token) {
+        Some(error) => super::say(format_args!("  ! {error}")),
+        None => super::say("  BURN_DIST_TLS is 1: connections are encrypted"),
+    }
 }
 
 /// Latency and bandwidth of each pair, one after the other.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use burn_dist_core::launch::{Host, HostError, Launch, LaunchError, Output};
+use clap::error::ErrorKind;
 
 use crate::complain;
 
@@ -13,7 +14,7 @@ use crate::complain;
 ///
 /// The exit code is 0 if all ranks succeed, else that of the first rank that fails: its own, or 128 and the number of
 /// the signal that has ended it. It is 128 and the number of the signal if the launcher was asked to stop, 127 if the
-/// program is not found, 126 if it cannot be executed, 2 for wrong options.
+/// program is not found, 126 if it cannot be executed, 2 for wrong options, 1 if output could not be written.
 #[derive(clap::Args)]
 pub struct Options {
     /// Ranks on this host.
@@ -34,16 +35,16 @@ pub struct Options {
     /// The port at which the ranks meet [default: a free one].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Write the output of each rank to DIR/rank-N.log.
+    /// Write the output of each rank to DIR/rank-N.log, in place of those of an earlier launch.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// How long ranks may take to end before they are killed.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     grace: Duration,
-    /// A variable for the environment of all ranks.
+    /// A variable for the environment of all ranks; not BURN_DIST_RANK and others that the launcher sets.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// The program and its arguments.
+    /// The program and its arguments, behind --.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
@@ -86,6 +87,14 @@ impl Options {
             Err(error) => failed(&error),
         }
     }
+}
+
+/// What is likely where an option of `burn-dist launch` is unknown: it is the program, or one of its options.
+pub fn hint(error: &clap::Error) -> Option<&'static str> {
+    let mut words = std::env::args_os().skip(1);
+    let of_launch = words.next().is_some_and(|word| word == "launch");
+    let forgotten = of_launch && error.kind() == ErrorKind::UnknownArgument;
+    (forgotten && words.all(|word| word != "--")).then_some("put -- before the program")
 }
 
 /// Says why nothing was launched.

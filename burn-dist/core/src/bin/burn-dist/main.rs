@@ -13,7 +13,7 @@ use clap::Parser;
 
 /// Starts the processes of distributed training.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "burn-dist", version)]
 enum Command {
     Launch(launch::Options),
     Doctor(doctor::Options),
@@ -23,7 +23,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = match options::parse() {
+    let command = match options::parse(launch::hint) {
         Ok(command) => command,
         Err(code) => return code,
     };
@@ -40,7 +40,9 @@ fn say(line: impl std::fmt::Display) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{line}")
 }
 
-/// One line on standard error; there is nobody left to tell if that fails.
+/// One line on standard error, in one piece, since other ranks may write too; there is nobody left to tell if that
+/// fails.
 fn complain(error: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "burn-dist: {error}");
+    let line = format!("burn-dist: {error}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
