@@ -6,10 +6,15 @@
 //! through [`StepOutput`](train::StepOutput). What differs between one process and many is a
 //! [`Replica`](train::Replica), the only seam for distribution.
 //!
+//! [`distributed`] trains a model on all ranks of a world, in that loop or in one of your own; [`start`] makes a program
+//! several processes.
+//!
 //! [`Snapshots`](train::Snapshots) make a run exact to resume, [`optimizer`] takes PyTorch's steps.
 //!
 //! May use `burn-dist-core`; may know neither a model nor a data set.
 
+pub mod distributed;
 pub mod optimizer;
 pub mod progress;
+pub mod start;
 pub mod train;

@@ -1,7 +1,9 @@
 //! Progress of anything that takes longer than two seconds: a bar on a terminal, plain lines
 //! where there is none (a log file, a batch job).
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -35,7 +37,7 @@ impl Progress {
     pub fn new(label: impl Into<String>, total: usize, unit: &'static str) -> Self {
         let label = label.into();
         let now = Instant::now();
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = (std::io::stderr().is_terminal() && !is_logged()).then(|| {
             let style = ProgressStyle::with_template(
                 "{prefix:16} {bar:30} {pos:>6}/{len} {elapsed_precise} eta {eta} {msg}",
             );
@@ -118,7 +120,27 @@ impl Progress {
     }
 }
 
-/// One line on standard error. A log that cannot be written must not end a run of days.
+/// The file that takes the place of standard error, and since when.
+static LOG: Mutex<Option<(File, Instant)>> = Mutex::new(None);
+
+/// From now on lines and progress of this process go to `file`, as those of a rank that draws nothing: each line behind the
+/// seconds since now.
+pub fn log_to(file: File) {
+    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, Instant::now()));
+}
+
+/// Whether lines go to a file.
+pub(crate) fn is_logged() -> bool {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    log.is_some()
+}
+
+/// One line on standard error, or in the file of [`log_to`]. A log that cannot be written must not end a run of days.
 pub fn write_line(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", line.trim_end());
+    let line = line.trim_end();
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = match &mut *log {
+        Some((file, since)) => writeln!(file, "{:10.3} {line}", since.elapsed().as_secs_f64()),
+        None => writeln!(std::io::stderr(), "{line}"),
+    };
 }

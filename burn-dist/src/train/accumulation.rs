@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 
+use crate::distributed::Contribution;
 use crate::optimizer::scale;
 
 /// How the gradients of micro-batches become those of a step.
@@ -57,12 +58,33 @@ impl<M: Module> Accumulator<M> {
     }
 
     /// The gradients of the step; it begins anew.
-    pub fn take(&mut self, model: &M) -> GradientsParams {
-        let gradients = self.gradients.grads();
-        let samples = std::mem::take(&mut self.samples);
+    pub fn take(&mut self, model: &M) -> Contribution {
+        match std::mem::take(&mut self.batches) {
+            0 => Contribution::nothing(),
+            _ => {
+                let samples = std::mem::take(&mut self.samples).max(1);
+                Contribution::gradients(self.so_far(model, samples), samples)
+            }
+        }
+    }
+
+    /// What goes with the gradients of a last micro-batch of `samples`, which a gated model hands over; the step begins
+    /// anew.
+    pub fn before_last(&mut self, model: &M, samples: usize) -> Contribution {
         self.batches = 0;
+        let all = (std::mem::take(&mut self.samples) + samples).max(1);
+        let factor = match self.is_weighted() {
+            true => samples as f64 / all as f64,
+            false => 1.0,
+        };
+        Contribution::before(self.so_far(model, all), factor, all)
+    }
+
+    /// The part that the micro-batches so far have in the gradients of a step of `samples`.
+    fn so_far(&mut self, model: &M, samples: usize) -> GradientsParams {
+        let gradients = self.gradients.grads();
         match self.is_weighted() {
-            true => scale(model, gradients, 1.0 / samples.max(1) as f64),
+            true => scale(model, gradients, 1.0 / samples as f64),
             false => gradients,
         }
     }
@@ -79,6 +101,7 @@ mod tests {
     use burn::tensor::{Device, Tensor};
 
     use super::*;
+    use crate::distributed::Vote;
 
     /// The gradient of the mean squared output over the rows of `inputs`.
     fn gradients(model: &Linear, inputs: Tensor<2>) -> GradientsParams {
@@ -106,9 +129,11 @@ mod tests {
                 accumulator.add(&model, part, length);
             }
             assert_eq!(accumulator.batches(), 2);
-            let taken = accumulator.take(&model);
-            assert_eq!(accumulator.batches(), 0);
-            values(&model, &taken)
+            let taken = accumulator.take(&model).alone(Vote::default());
+            assert!(accumulator.batches() == 0 && taken.has_data);
+            let none = accumulator.take(&model).alone(Vote::default());
+            assert!(!none.has_data);
+            values(&model, &taken.gradients)
         };
         let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
         let whole = values(&model, &gradients(&model, rows.clone()));

@@ -1,6 +1,7 @@
 //! Why a training run ends early.
 
-use super::{ReplicaError, SnapshotError};
+use super::SnapshotError;
+use crate::distributed::DistributedError;
 
 /// Why a training run ended before its last epoch.
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +31,9 @@ pub enum TrainError {
         /// `training` or `validation`.
         phase: &'static str,
     },
-    /// The other processes of the run cannot be reached.
+    /// The processes of the run cannot go on together.
     #[error(transparent)]
-    Replica(#[from] ReplicaError),
+    Replica(#[from] DistributedError),
     /// A snapshot cannot be written or used.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),

@@ -27,6 +27,9 @@ pub struct EpochSummary {
 
 /// Follows a run: collects validation outputs and keeps what an epoch leaves behind (weights,
 /// tables). Errors end the run.
+///
+/// Where a run has several replicas each has an observer, which sees what that replica validates;
+/// [`share`](Self::share) and [`merge`](Self::merge) bring it to that of the main replica.
 pub trait Observer<M: LearnerModel>: Send {
     /// A validation batch was computed.
     ///
@@ -41,6 +44,28 @@ pub trait Observer<M: LearnerModel>: Send {
     ///
     /// A message that names what failed.
     fn epoch_ended(&mut self, summary: &EpochSummary, model: &M) -> Result<(), String>;
+
+    /// What it knows that the main replica's observer does not, as bytes, and does not need any more itself: the
+    /// predictions of a validation. Called at the end of each validation and before each snapshot where there are
+    /// several replicas, and on all of them.
+    ///
+    /// # Errors
+    ///
+    /// A message that names what failed.
+    fn share(&mut self) -> Result<Vec<u8>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Takes up what the observers of all replicas have [shared](Self::share), in the order of their ranks, its own as
+    /// well. Called on the main replica only.
+    ///
+    /// # Errors
+    ///
+    /// A message that names what makes no sense.
+    fn merge(&mut self, shared: Vec<Vec<u8>>) -> Result<(), String> {
+        let _ = shared;
+        Ok(())
+    }
 
     /// What it needs to go on after the epochs that have ended; every snapshot holds it.
     fn state(&self) -> Value {

@@ -1,33 +1,99 @@
 //! The seam between the training loop and the processes it runs on.
 
 use burn::module::Module;
-use burn::optim::GradientsParams;
+
+use crate::distributed::{Contribution, DistributedError, Reduced, Vote};
 
 /// One process's part in a data-parallel run, as the training loop sees it.
 ///
-/// Every method is called by all replicas in the same order. The defaults are those of a run on
-/// one process; a distributed implementation replaces them and nothing else: there is one loop.
+/// Every method that returns a [`Result`] is called by all replicas in the same order. The defaults are those of
+/// a run on one process; [`WorldReplica`](super::WorldReplica) replaces them and nothing else: there is one loop.
 pub trait Replica<M: Module>: Send + Sync {
-    /// The model that the last forward and backward pass of a step runs on: `model` itself, or a
-    /// copy whose parameters hand over their gradients while backward is still running.
-    fn gate(&self, model: M) -> M {
-        model
+    /// The number of this replica, from 0.
+    fn rank(&self) -> usize {
+        0
     }
 
-    /// The gradients of the step over all replicas, by parameter of `model`. `gradients` are
-    /// those of this replica, summed over the micro-batches of the step, without what
-    /// [`gate`](Self::gate) took in the last of them.
+    /// The number of replicas.
+    fn count(&self) -> usize {
+        1
+    }
+
+    /// Whether this replica writes files and draws progress.
+    fn is_main(&self) -> bool {
+        self.rank() == 0
+    }
+
+    /// `model` with what the main replica has, before the first step.
+    ///
+    /// # Errors
+    ///
+    /// If models differ, or another replica cannot be reached.
+    fn join(&self, model: M) -> Result<M, DistributedError> {
+        Ok(model)
+    }
+
+    /// Whether the last forward and backward pass of a step is to run on a [`gate`](Self::gate)d model.
+    fn overlaps(&self) -> bool {
+        false
+    }
+
+    /// A copy of `model` for one forward and one backward pass, which hands its gradients over while the pass goes
+    /// on. `contribution` is what the step has besides.
+    ///
+    /// # Errors
+    ///
+    /// If a gradient cannot be read.
+    fn gate(&self, model: &M, contribution: Contribution) -> Result<M, DistributedError> {
+        let _ = contribution;
+        Ok(model.clone())
+    }
+
+    /// The gradients of the step over all replicas, by parameter of `model`. `contribution` is `None` after the
+    /// backward pass of a gated model.
+    ///
+    /// # Errors
+    ///
+    /// If gradients cannot be read, replicas have parted, or another cannot be reached.
+    fn reduce(
+        &self,
+        model: &M,
+        contribution: Option<Contribution>,
+        vote: Vote,
+    ) -> Result<Reduced, DistributedError> {
+        let _ = model;
+        let contribution = contribution.unwrap_or_else(Contribution::nothing);
+        Ok(contribution.alone(vote))
+    }
+
+    /// Gives the running statistics of `model` the mean of all replicas.
     ///
     /// # Errors
     ///
     /// If another replica cannot be reached.
-    fn reduce(
-        &self,
-        model: &M,
-        gradients: GradientsParams,
-    ) -> Result<GradientsParams, ReplicaError> {
+    fn average_statistics(&self, model: &M) -> Result<(), DistributedError> {
         let _ = model;
-        Ok(gradients)
+        Ok(())
+    }
+
+    /// The running statistics of this replica alone, as bytes; empty where there is no other.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    fn statistics(&self, model: &M) -> Result<Vec<u8>, DistributedError> {
+        let _ = model;
+        Ok(Vec::new())
+    }
+
+    /// Gives `model` the [`statistics`](Self::statistics) that this replica had.
+    ///
+    /// # Errors
+    ///
+    /// If they are of another model.
+    fn set_statistics(&self, model: &M, statistics: &[u8]) -> Result<(), DistributedError> {
+        let _ = (model, statistics);
+        Ok(())
     }
 
     /// Sums each value over the replicas: losses and sample counts.
@@ -35,7 +101,7 @@ pub trait Replica<M: Module>: Send + Sync {
     /// # Errors
     ///
     /// If another replica cannot be reached.
-    fn sum(&self, values: &mut [f64]) -> Result<(), ReplicaError> {
+    fn sum(&self, values: &mut [f64]) -> Result<(), DistributedError> {
         let _ = values;
         Ok(())
     }
@@ -45,18 +111,26 @@ pub trait Replica<M: Module>: Send + Sync {
     /// # Errors
     ///
     /// If another replica cannot be reached.
-    fn agree(&self, stop: bool) -> Result<bool, ReplicaError> {
+    fn agree(&self, stop: bool) -> Result<bool, DistributedError> {
         Ok(stop)
     }
 
-    /// The number of this replica, from 0.
-    fn rank(&self) -> usize {
-        0
+    /// What all replicas have, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If another replica cannot be reached.
+    fn gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, DistributedError> {
+        Ok(vec![own])
     }
 
-    /// Whether this replica writes files and draws progress.
-    fn is_main(&self) -> bool {
-        true
+    /// What the main replica has.
+    ///
+    /// # Errors
+    ///
+    /// If another replica cannot be reached.
+    fn broadcast(&self, own: Vec<u8>) -> Result<Vec<u8>, DistributedError> {
+        Ok(own)
     }
 }
 
@@ -71,13 +145,3 @@ pub trait Replica<M: Module>: Send + Sync {
 pub struct LocalReplica;
 
 impl<M: Module> Replica<M> for LocalReplica {}
-
-/// Why the replicas of a run cannot go on together.
-#[derive(Debug, thiserror::Error)]
-#[error("rank {rank}: {reason}")]
-pub struct ReplicaError {
-    /// The rank that reports it.
-    pub rank: usize,
-    /// What happened and what to do.
-    pub reason: String,
-}

@@ -14,15 +14,19 @@ use burn::train::renderer::MetricsRenderer;
 use burn::train::{
     InferenceStep, Learner, LearnerModel, SupervisedTraining, TrainStep, TrainingStrategy,
 };
+use burn_dist_core::World;
 use serde_json::json;
 
 use super::accumulation::Accumulation;
+use super::step_input::StepInput;
 use super::step_output::StepOutput;
 use super::training_loop::LoopOptions;
 use super::{
     EpochClock, EpochSummary, LearningRate, LocalReplica, Observer, ProgressRenderer, Replica,
-    SharedLearningRate, Snapshot, Snapshots, Stop, TrainError, TrainingLoop,
+    SharedLearningRate, Snapshot, Snapshots, Stop, TrainError, TrainingLoop, WorldReplica,
 };
+use crate::distributed::DataParallelConfig;
+use crate::progress::is_logged;
 
 /// A training run of a Burn model: burn-train's `SupervisedTraining` with the one
 /// [`TrainingLoop`].
@@ -40,6 +44,7 @@ use super::{
 /// # ) -> Result<(), TrainError>
 /// # where
 /// #     M: LearnerModel,
+/// #     <M as TrainStep>::Input: StepInput,
 /// #     <M as TrainStep>::Output: StepOutput + Adaptor<LossInput>,
 /// #     <M as InferenceStep>::Output: StepOutput + Adaptor<LossInput>,
 /// # {
@@ -101,6 +106,7 @@ pub enum Ending {
 impl<M> Training<M>
 where
     M: LearnerModel,
+    <M as TrainStep>::Input: StepInput,
     <M as TrainStep>::Output: StepOutput + Adaptor<LossInput>,
     <M as InferenceStep>::Output: StepOutput + Adaptor<LossInput>,
 {
@@ -198,6 +204,18 @@ where
         }
     }
 
+    /// Trains on all ranks of `world` together, each of which calls this: one model, whose gradients are the mean of
+    /// theirs. Loaders have to give each rank its part of the data, as [`ShardedLoader`](super::ShardedLoader) does.
+    ///
+    /// Only rank 0 writes files and draws progress; a snapshot to [`resume`](Self::resume) from is that of rank 0. A rank
+    /// that is asked to stop stops all.
+    pub fn distributed(self, world: &Arc<World>, config: DataParallelConfig) -> Self {
+        match world.size() {
+            1 => self,
+            _ => self.replica(Arc::new(WorldReplica::new(world, config))),
+        }
+    }
+
     /// Runs as one of several replicas.
     pub fn replica(self, replica: Arc<dyn Replica<M>>) -> Self {
         Self { replica, ..self }
@@ -257,6 +275,8 @@ where
         }
         let renderer: Box<dyn MetricsRenderer> = match self.replica.is_main() {
             true => renderer(self.unit, &self.clock, &self.stop),
+            // Its log has the progress of the others.
+            false if is_logged() => Box::new(ProgressRenderer::new(self.unit, self.clock.clone())),
             false => Box::new(ProgressRenderer::silent()),
         };
         let mut training_loop = TrainingLoop::new(

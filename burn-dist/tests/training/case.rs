@@ -15,13 +15,19 @@ use net::Rows;
 pub struct StopAfter(pub usize, pub AtomicUsize);
 
 impl Replica<Net> for StopAfter {
-    fn agree(&self, stop: bool) -> Result<bool, ReplicaError> {
+    fn agree(&self, stop: bool) -> Result<bool, DistributedError> {
         Ok(stop || self.1.load(Ordering::Relaxed) == self.0)
     }
 
-    fn reduce(&self, _: &Net, gradients: GradientsParams) -> Result<GradientsParams, ReplicaError> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        Ok(gradients)
+    fn reduce(
+        &self,
+        _: &Net,
+        contribution: Option<Contribution>,
+        vote: Vote,
+    ) -> Result<Reduced, DistributedError> {
+        let steps = self.1.fetch_add(1, Ordering::Relaxed) + 1;
+        let stop = vote.stop || steps == self.0;
+        Ok(contribution.unwrap().alone(Vote { stop, ..vote }))
     }
 }
 

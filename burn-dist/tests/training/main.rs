@@ -18,10 +18,11 @@ use burn::tensor::Device;
 use burn::train::logger::InMemoryMetricLogger;
 use burn::train::metric::LossMetric;
 use burn::train::{Learner, SupervisedTraining, TrainingStrategy};
+use burn_dist::distributed::{Contribution, DistributedError, Reduced, Vote};
 use burn_dist::train::{
     Ending, EpochClock, EpochSummary, LearningRate, LocalReplica, Observer, Plateau, Replica,
-    ReplicaError, Schedule, SharedLearningRate, Snapshots, StepOutput, Stop, TrainError, Trained,
-    Training, TrainingLoop,
+    Schedule, SharedLearningRate, Snapshots, StepOutput, Stop, TrainError, Trained, Training,
+    TrainingLoop,
 };
 
 use net::{Batches, Net, Output, Row, alone, loader, rows};
@@ -269,27 +270,35 @@ struct Pair {
 }
 
 impl Replica<Net> for Pair {
-    fn gate(&self, model: Net) -> Net {
+    fn rank(&self) -> usize {
+        1
+    }
+
+    fn overlaps(&self) -> bool {
+        true
+    }
+
+    fn gate(&self, model: &Net, _: Contribution) -> Result<Net, DistributedError> {
         self.gates.fetch_add(1, Ordering::Relaxed);
-        model
+        Ok(model.clone())
     }
 
-    fn reduce(&self, _: &Net, gradients: GradientsParams) -> Result<GradientsParams, ReplicaError> {
-        self.reductions.fetch_add(1, Ordering::Relaxed);
-        Ok(gradients)
+    fn reduce(
+        &self,
+        _: &Net,
+        contribution: Option<Contribution>,
+        vote: Vote,
+    ) -> Result<Reduced, DistributedError> {
+        assert!(contribution.is_none());
+        let steps = self.reductions.fetch_add(1, Ordering::Relaxed) + 1;
+        let stop = vote.stop || steps == 9;
+        // As if the pass of the gated model had brought some.
+        Ok(Contribution::gradients(GradientsParams::new(), 1).alone(Vote { stop, ..vote }))
     }
 
-    fn sum(&self, values: &mut [f64]) -> Result<(), ReplicaError> {
+    fn sum(&self, values: &mut [f64]) -> Result<(), DistributedError> {
         values.iter_mut().for_each(|value| *value *= 2.0);
         Ok(())
-    }
-
-    fn agree(&self, stop: bool) -> Result<bool, ReplicaError> {
-        Ok(stop || self.reductions.load(Ordering::Relaxed) == 9)
-    }
-
-    fn is_main(&self) -> bool {
-        false
     }
 }
 
@@ -320,11 +329,13 @@ fn a_replica_takes_part_in_every_step() {
 struct LostPeer;
 
 impl Replica<Net> for LostPeer {
-    fn reduce(&self, _: &Net, _: GradientsParams) -> Result<GradientsParams, ReplicaError> {
-        Err(ReplicaError {
-            rank: 3,
-            reason: "the connection was closed".to_string(),
-        })
+    fn reduce(
+        &self,
+        _: &Net,
+        _: Option<Contribution>,
+        _: Vote,
+    ) -> Result<Reduced, DistributedError> {
+        Err(DistributedError::Option("rank 3 has gone".to_string()))
     }
 }
 
@@ -337,8 +348,5 @@ fn a_lost_replica_ends_the_run_and_is_named() {
         Notes::default(),
         rows(50),
     );
-    assert_eq!(
-        result.unwrap_err().to_string(),
-        "rank 3: the connection was closed"
-    );
+    assert_eq!(result.unwrap_err().to_string(), "rank 3 has gone");
 }

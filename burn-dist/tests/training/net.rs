@@ -9,7 +9,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::tensor::{Device, ExecutionError, Tensor, activation::relu};
 use burn::train::metric::{Adaptor, ItemLazy, LossInput};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
-use burn_dist::train::StepOutput;
+use burn_dist::train::{StepInput, StepOutput};
 
 #[derive(Module, Debug)]
 pub struct Net {
@@ -80,6 +80,12 @@ impl InferenceStep for Net {
 
     fn step(&self, rows: Rows) -> Output {
         self.run(rows)
+    }
+}
+
+impl StepInput for Rows {
+    fn samples(&self) -> usize {
+        self.names.len()
     }
 }
 

@@ -19,7 +19,7 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 /// The content of the file for `files`, name and content each.
-pub(super) fn of(files: &[(&str, &[u8])]) -> String {
+pub(super) fn of(files: &[(String, &[u8])]) -> String {
     let mut lines = String::new();
     for (name, bytes) in files {
         // Writing into a string cannot fail.
@@ -30,10 +30,7 @@ pub(super) fn of(files: &[(&str, &[u8])]) -> String {
 }
 
 /// Reads the files `names` of the snapshot at `path`, if they are those it was written with.
-pub(super) fn read<const N: usize>(
-    path: &Path,
-    names: [&str; N],
-) -> Result<[Vec<u8>; N], SnapshotError> {
+pub(super) fn read(path: &Path, names: &[String]) -> Result<Vec<Vec<u8>>, SnapshotError> {
     let file = |name: &str| {
         fs::read(path.join(name)).map_err(|source| match source.kind() {
             ErrorKind::NotFound | ErrorKind::IsADirectory => {
@@ -53,13 +50,13 @@ pub(super) fn read<const N: usize>(
     if hash(format!("{lines}\n").as_bytes()) != last {
         return Err(damaged(path, format!("{NAME} is not as it was written")));
     }
-    let mut contents = [const { Vec::new() }; N];
-    for (content, name) in contents.iter_mut().zip(names) {
-        *content = file(name)?;
-        let line = format!("{} {} {name}", hash(content), content.len());
-        if !lines.lines().any(|known| known == line) {
-            return Err(damaged(path, format!("{name} is not as it was written")));
+    let content = |name: &String| {
+        let content = file(name)?;
+        let line = format!("{} {} {name}", hash(&content), content.len());
+        match lines.lines().any(|known| known == line) {
+            true => Ok(content),
+            false => Err(damaged(path, format!("{name} is not as it was written"))),
         }
-    }
-    Ok(contents)
+    };
+    names.iter().map(content).collect()
 }

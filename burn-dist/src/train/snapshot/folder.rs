@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::state::RunState;
+use super::state::{ReplicaState, RunState};
 use super::{SnapshotError, checksums, damaged, differences};
 use crate::progress::write_line;
 
@@ -19,10 +19,16 @@ const MODEL: &str = "model.bpk";
 const OPTIMIZER: &str = "optimizer.bpk";
 const STATE: &str = "state.json";
 
+/// The file with what a replica has of its own.
+fn replica(rank: usize) -> String {
+    format!("replica-{rank}.bin")
+}
+
 /// Where a run keeps its snapshots, and how many.
 ///
 /// Each is a folder `step-N` with the model and its running statistics, the optimiser, and the state
-/// of the run: schedule, best loss, position in the epoch. It is written as `step-N.tmp`, synced to
+/// of the run: schedule, best loss, position in the epoch; of a run with several replicas also what
+/// each of them has of its own, such as its running statistics, of which the model has the mean. It is written as `step-N.tmp`, synced to
 /// the disk and renamed, so that a run killed at any moment finds the one before.
 ///
 /// ```
@@ -43,12 +49,14 @@ pub struct Snapshots {
 /// A snapshot that was read and is whole.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    path: PathBuf,
-    configuration: Value,
+    pub(super) path: PathBuf,
+    pub(super) configuration: Value,
     pub(in crate::train) settings: Value,
     pub(in crate::train) state: RunState,
     pub(in crate::train) model: Vec<u8>,
     pub(in crate::train) optimizer: Vec<u8>,
+    /// What each replica had of its own, where there were several.
+    pub(super) replicas: Vec<Vec<u8>>,
 }
 
 /// The content of `state.json`.
@@ -197,6 +205,7 @@ impl Snapshots {
         state: &RunState,
         model: &[u8],
         optimizer: &[u8],
+        replicas: &[Vec<u8>],
     ) -> Result<PathBuf, SnapshotError> {
         let path = self.path(state.steps);
         let document = Document {
@@ -208,11 +217,15 @@ impl Snapshots {
         let written = serde_json::to_vec_pretty(&document)
             .map_err(io::Error::from)
             .and_then(|document| {
-                let files = [
-                    (STATE, document.as_slice()),
-                    (MODEL, model),
-                    (OPTIMIZER, optimizer),
+                let mut files = vec![
+                    (STATE.to_owned(), document.as_slice()),
+                    (MODEL.to_owned(), model),
+                    (OPTIMIZER.to_owned(), optimizer),
                 ];
+                if replicas.len() > 1 {
+                    let own = replicas.iter().map(Vec::as_slice);
+                    files.extend(own.enumerate().map(|(rank, own)| (replica(rank), own)));
+                }
                 self.write_files(&path, &files)
             });
         written.map_err(|error| {
@@ -229,17 +242,14 @@ impl Snapshots {
         Ok(path)
     }
 
-    fn write_files(&self, path: &Path, files: &[(&str, &[u8])]) -> io::Result<()> {
+    fn write_files(&self, path: &Path, files: &[(String, &[u8])]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         self.remove_unfinished()?;
         let unfinished = path.with_extension("tmp");
         fs::create_dir(&unfinished)?;
         let sums = checksums::of(files);
-        for (name, bytes) in files
-            .iter()
-            .copied()
-            .chain([(checksums::NAME, sums.as_bytes())])
-        {
+        let files = files.iter().map(|(name, bytes)| (name.as_str(), *bytes));
+        for (name, bytes) in files.chain([(checksums::NAME, sums.as_bytes())]) {
             let mut file = File::create(unfinished.join(name))?;
             file.write_all(bytes)?;
             file.sync_all()?;
@@ -332,8 +342,28 @@ impl Snapshot {
         &self.configuration
     }
 
+    /// The replicas of its run.
+    pub fn replicas(&self) -> usize {
+        self.state.replicas
+    }
+
+    /// What the replica with a rank had of its own; `None` if its run had another number of them.
+    pub(in crate::train) fn replica(
+        &self,
+        rank: usize,
+        count: usize,
+    ) -> Result<Option<ReplicaState>, SnapshotError> {
+        let own = self.replicas.get(rank);
+        let Some(own) = own.filter(|_| count == self.state.replicas) else {
+            return Ok(None);
+        };
+        let state = ReplicaState::from_bytes(own);
+        let reason = || damaged(&self.path, format!("{} is too short", replica(rank)));
+        state.ok_or_else(reason).map(Some)
+    }
+
     fn read(path: &Path) -> Result<Self, SnapshotError> {
-        let [document, model, optimizer] = checksums::read(path, [STATE, MODEL, OPTIMIZER])?;
+        let document = checksums::read(path, &[STATE.to_owned()])?.concat();
         let failed = |error| damaged(path, format!("{STATE}: {error}"));
         let value: Value = serde_json::from_slice(&document).map_err(failed)?;
         if value["format"] != FORMAT {
@@ -351,13 +381,18 @@ impl Snapshot {
         if !path.ends_with(format!("step-{steps}")) {
             return Err(damaged(path, format!("it was taken after step {steps}")));
         }
+        let replicas = match document.state.replicas {
+            1 => Vec::new(),
+            count => checksums::read(path, &(0..count).map(replica).collect::<Vec<_>>())?,
+        };
         Ok(Self {
             path: path.to_path_buf(),
             configuration: document.configuration,
             settings: document.settings,
             state: document.state,
-            model,
-            optimizer,
+            model: checksums::read(path, &[MODEL.to_owned()])?.concat(),
+            optimizer: checksums::read(path, &[OPTIMIZER.to_owned()])?.concat(),
+            replicas,
         })
     }
 }

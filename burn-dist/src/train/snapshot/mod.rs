@@ -5,6 +5,7 @@
 //! | `folder` | [`Snapshots`]: the folder of `step-N`, one folder a snapshot; whole or not there |
 //! | `checksums` | the file that tells a damaged snapshot |
 //! | `state` | [`RunState`]: what changes in a run beside model and optimiser |
+//! | `transfer` | a snapshot from one replica to the others |
 //! | `records` | model and optimiser as bytes, and back, every tensor accounted for |
 //! | `error` | [`SnapshotError`] |
 //!
@@ -16,11 +17,12 @@ mod error;
 mod folder;
 mod records;
 mod state;
+mod transfer;
 
 pub use error::SnapshotError;
 pub use folder::{Snapshot, Snapshots};
 pub(super) use records::LearnerRecords;
-pub(super) use state::{RunState, Totals};
+pub(super) use state::{ReplicaState, RunState, Totals};
 
 use std::path::Path;
 

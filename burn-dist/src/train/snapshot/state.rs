@@ -28,6 +28,14 @@ pub(in crate::train) struct RunState {
     pub epochs: Vec<EpochSummary>,
     /// What the observer needs to go on.
     pub observer: Value,
+    /// The replicas of the run.
+    #[serde(default = "one")]
+    pub replicas: usize,
+}
+
+/// Of a snapshot that does not say.
+fn one() -> usize {
+    1
 }
 
 /// Sums over the batches of one side of an epoch.
@@ -53,6 +61,7 @@ impl RunState {
             learning_rate,
             epochs: Vec::new(),
             observer: Value::Null,
+            replicas: 1,
         }
     }
 
@@ -63,5 +72,35 @@ impl RunState {
         self.batches = 0;
         self.totals = Totals::default();
         self.seconds = 0.0;
+    }
+}
+
+/// What each replica of a run has of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::train) struct ReplicaState {
+    /// Its part of the training side of the epoch.
+    pub totals: Totals,
+    /// Its running statistics.
+    pub statistics: Vec<u8>,
+}
+
+impl ReplicaState {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Totals { loss, samples } = self.totals;
+        let numbers = [loss.to_le_bytes(), samples.to_le_bytes()];
+        [numbers.as_flattened(), &self.statistics].concat()
+    }
+
+    /// `None` if they are not of such a state.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (loss, rest) = bytes.split_first_chunk()?;
+        let (samples, statistics) = rest.split_first_chunk()?;
+        Some(Self {
+            totals: Totals {
+                loss: f64::from_le_bytes(*loss),
+                samples: f64::from_le_bytes(*samples),
+            },
+            statistics: statistics.to_vec(),
+        })
     }
 }

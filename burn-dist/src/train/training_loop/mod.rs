@@ -21,10 +21,10 @@ use burn::train::{
 use serde_json::Value;
 
 use super::accumulation::Accumulation;
-use super::snapshot::{LearnerRecords, RunState};
+use super::snapshot::{LearnerRecords, RunState, Totals};
 use super::{
     Ending, EpochClock, EpochSummary, LearningRate, Observer, Replica, SharedLearningRate,
-    Snapshot, Snapshots, StepOutput, TrainError,
+    Snapshot, Snapshots, StepInput, StepOutput, TrainError,
 };
 
 /// What a run leaves behind besides the model.
@@ -123,6 +123,7 @@ struct Run<M: LearnerModel> {
 impl<M> SupervisedLearningStrategy<M> for TrainingLoop<M>
 where
     M: LearnerModel,
+    <M as TrainStep>::Input: StepInput,
     <M as TrainStep>::Output: StepOutput,
     <M as InferenceStep>::Output: StepOutput,
 {
@@ -161,24 +162,48 @@ where
 impl<M> TrainingLoop<M>
 where
     M: LearnerModel,
+    <M as TrainStep>::Input: StepInput,
     <M as TrainStep>::Output: StepOutput,
     <M as InferenceStep>::Output: StepOutput,
 {
     /// Takes up the snapshot that the run goes on from, if there is one.
     fn resume(&self, run: &mut Run<M>) -> Result<(), TrainError> {
         // Taken, so that its memory does not stay for the whole run.
-        let taken = self
+        let mut taken = self
             .resume
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
+        let replica = &self.replica;
+        if replica.count() > 1 {
+            // The folder of the main replica may not be there for the others.
+            let own = taken.filter(|_| replica.is_main());
+            let bytes = replica.broadcast(own.map_or_else(Vec::new, |own| own.to_bytes()))?;
+            taken = Snapshot::from_bytes(&bytes)?;
+        }
+        if let Some(snapshot) = &taken {
+            run.records
+                .restore(snapshot, &mut run.learner, &run.components.event_store)?;
+        }
+        if replica.count() > 1 {
+            let model = replica.join(run.learner.model())?;
+            run.learner.load_model(model.into_record());
+        }
         let Some(snapshot) = taken else {
             return Ok(());
         };
-        run.records
-            .restore(&snapshot, &mut run.learner, &run.components.event_store)?;
         run.outcome.snapshot = Some(snapshot.path().to_path_buf());
+        let own = snapshot.replica(replica.rank(), replica.count())?;
         run.state = snapshot.state;
+        match own {
+            Some(own) => {
+                run.state.totals = own.totals;
+                replica.set_statistics(&run.learner.model(), &own.statistics)?;
+            }
+            // Of another number of replicas: sums go on in one of them.
+            None if replica.is_main() => {}
+            None => run.state.totals = Totals::default(),
+        }
         let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
         observer
             .resume(&run.state.observer, run.state.best)
@@ -230,6 +255,19 @@ where
             run.state.begin(epoch + 1);
         }
         Ok(Ending::Complete)
+    }
+
+    /// Tells the observer of the main replica what those of the others have.
+    fn share(&self, observer: &mut dyn Observer<M>) -> Result<(), TrainError> {
+        if self.replica.count() == 1 {
+            return Ok(());
+        }
+        let own = observer.share().map_err(TrainError::Observer)?;
+        let all = self.replica.gather(own)?;
+        match self.replica.is_main() {
+            true => observer.merge(all).map_err(TrainError::Observer),
+            false => Ok(()),
+        }
     }
 
     fn is_last_step(&self, steps: usize) -> bool {

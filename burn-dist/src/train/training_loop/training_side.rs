@@ -4,7 +4,7 @@ use std::hash::Hasher;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use burn::data::dataloader::DataLoaderIterator;
+use burn::data::dataloader::{DataLoaderIterator, Progress};
 use burn::optim::GradientsParams;
 use burn::train::{
     EventProcessorTraining, InferenceStep, LearnerEvent, LearnerModel, TrainLoader, TrainStep,
@@ -13,9 +13,10 @@ use burn::train::{
 use siphasher::sip::SipHasher24;
 
 use super::super::accumulation::{Accumulation, Accumulator};
-use super::super::snapshot::RunState;
-use super::super::{StepOutput, TrainError};
+use super::super::snapshot::{ReplicaState, RunState, Totals};
+use super::super::{StepInput, StepOutput, TrainError};
 use super::{Run, TrainingLoop, event};
+use crate::distributed::Vote;
 use crate::optimizer::clip_norm;
 
 /// The batches of an epoch.
@@ -24,6 +25,7 @@ type Batches<'a, M> = Box<dyn DataLoaderIterator<<M as TrainStep>::Input> + 'a>;
 impl<M> TrainingLoop<M>
 where
     M: LearnerModel,
+    <M as TrainStep>::Input: StepInput,
     <M as TrainStep>::Output: StepOutput,
     <M as InferenceStep>::Output: StepOutput,
 {
@@ -50,56 +52,34 @@ where
         let training = run.training.clone();
         let mut accumulator = Accumulator::new(accumulation);
         let mut batches = iterate::<M>(&training, &run.state)?;
-        let mut stop = false;
-        while let Some(item) = batches.next() {
-            let item = item.map_err(|e| TrainError::Data(e.to_string()))?;
-            let progress = batches.progress();
-            let last = progress.is_completed();
-            let (items, batch) = (progress.items_processed, run.state.batches + 1);
-            if accumulator.batches() == 0 {
-                self.seed_step(epoch, run.state.steps);
-            }
-            let steps = accumulator.batches() + 1 == accumulation.batches() || last;
-
-            // Only the last micro-batch of a step meets the other replicas.
-            let output = match steps {
-                true => TrainStep::step(&self.replica.gate(run.learner.model()), item),
-                false => run.learner.train_step(item),
+        let stop = loop {
+            let last = self.micro_batches(run, &mut batches, &mut accumulator, accumulation)?;
+            let model = run.learner.model();
+            let contribution = match last.is_gated {
+                true => None,
+                false => Some(accumulator.take(&model)),
             };
-            run.state
-                .totals
-                .add(&output.item, "training", epoch, batch)?;
-            accumulator.add(&run.learner.model(), output.grads, output.item.samples());
-            run.state.batches = batch;
-            run.state.items = items;
-            if steps {
-                let gradients = accumulator.take(&run.learner.model());
-                self.step(run, gradients)?;
+            let vote = Vote {
+                stop: run.components.interrupter.should_stop(),
+                more: last.more,
+            };
+            let reduced = self.replica.reduce(&model, contribution, vote)?;
+            // Replicas whose data is at its end take part until that of all is.
+            if reduced.has_data {
+                self.step(run, reduced.gradients)?;
             }
-            let rate = run.learner.lr_current();
-            let item = TrainingItem::new(output.item, progress, Some(batch), Some(rate));
-            let events = &mut run.components.event_processor;
-            event(events.process_train(LearnerEvent::ProcessedItem(item)))?;
-            if !steps {
-                continue;
+            if let Some((output, progress)) = last.output {
+                processed(run, output, progress)?;
             }
-            stop = self
-                .replica
-                .agree(run.components.interrupter.should_stop())?;
-            if stop || self.is_last_step(run.state.steps) {
-                break;
+            if reduced.stop || !reduced.more || self.is_last_step(run.state.steps) {
+                break reduced.stop;
             }
-            if !last && self.is_due(run.state.steps) {
+            if self.is_due(run.state.steps) {
                 run.state.seconds += since.elapsed().as_secs_f64();
                 self.save(run)?;
                 since = Instant::now();
             }
-        }
-        if accumulator.batches() > 0 {
-            // The loader left out the end of the epoch, so its last step was not known to be one.
-            let gradients = accumulator.take(&run.learner.model());
-            self.step(run, gradients)?;
-        }
+        };
         drop(batches);
         let events = &mut run.components.event_processor;
         event(events.process_train(LearnerEvent::EndSplit(epoch)))?;
@@ -107,18 +87,69 @@ where
             run.state.items = total;
         }
         run.state.seconds += since.elapsed().as_secs_f64();
-        if run.state.batches > 0 {
+        if run.state.steps > 0 {
             self.save(run)?;
         }
         Ok(stop)
     }
 
+    /// The forward and backward passes of a step, as far as there are batches: gradients are in `accumulator`, or,
+    /// those of a gated model, on their way.
+    fn micro_batches(
+        &self,
+        run: &mut Run<M>,
+        batches: &mut Batches<'_, M>,
+        accumulator: &mut Accumulator<M>,
+        accumulation: Accumulation,
+    ) -> Result<LastBatch<M>, TrainError> {
+        let epoch = run.state.epoch;
+        self.seed_step(epoch, run.state.steps);
+        loop {
+            let Some(item) = batches.next() else {
+                return Ok(LastBatch {
+                    is_gated: false,
+                    more: false,
+                    output: None,
+                });
+            };
+            let item = item.map_err(|e| TrainError::Data(e.to_string()))?;
+            let progress = batches.progress();
+            let more = !progress.is_completed();
+            let is_last = accumulator.batches() + 1 == accumulation.batches() || !more;
+            // Only the last micro-batch of a step meets the other replicas.
+            let is_gated = is_last && self.replica.overlaps();
+            let (model, samples) = (run.learner.model(), item.samples());
+            let output = match is_gated {
+                true => {
+                    let before = accumulator.before_last(&model, samples);
+                    TrainStep::step(&self.replica.gate(&model, before)?, item)
+                }
+                false => run.learner.train_step(item),
+            };
+            let batch = run.state.batches + 1;
+            run.state
+                .totals
+                .add(&output.item, "training", epoch, batch)?;
+            if !is_gated {
+                accumulator.add(&model, output.grads, samples);
+            }
+            run.state.batches = batch;
+            run.state.items = progress.items_processed;
+            if is_last {
+                return Ok(LastBatch {
+                    is_gated,
+                    more,
+                    output: Some((output.item, progress)),
+                });
+            }
+            processed(run, output.item, progress)?;
+        }
+    }
+
     /// Moves the weights by the gradients of a step.
-    fn step(&self, run: &mut Run<M>, gradients: GradientsParams) -> Result<(), TrainError> {
-        let model = run.learner.model();
-        let mut gradients = self.replica.reduce(&model, gradients)?;
+    fn step(&self, run: &mut Run<M>, mut gradients: GradientsParams) -> Result<(), TrainError> {
         if let Some(largest) = self.options.clip_norm {
-            let clipped = clip_norm(&model, gradients, largest);
+            let clipped = clip_norm(&run.learner.model(), gradients, largest);
             (gradients, _) = clipped.map_err(|e| TrainError::Burn(e.to_string()))?;
         }
         self.shared_rate
@@ -157,18 +188,73 @@ where
         };
         // The end of an epoch can lie behind its last step, where the loader leaves out the rest; the
         // snapshot of that step says as much, and must not be away for a moment.
-        let saved = run.outcome.snapshot.as_ref();
-        if !self.replica.is_main() || saved == Some(&snapshots.path(run.state.steps)) {
+        let path = snapshots.path(run.state.steps);
+        if run.outcome.snapshot.as_ref() == Some(&path) {
             return Ok(());
         }
-        let observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
-        run.state.observer = observer.state();
-        let records = run.records.take(&run.learner, &run.components.event_store);
-        let (model, optimizer) = records.map_err(TrainError::Burn)?;
-        let path = snapshots.write(&self.options.settings, &run.state, &model, &optimizer)?;
+        let model = run.learner.model();
+        let own = ReplicaState {
+            totals: run.state.totals,
+            statistics: self.replica.statistics(&model)?,
+        };
+        let replicas = self.replica.gather(own.to_bytes())?;
+        let state = self.shared_state(run)?;
+        // The snapshot's model has the mean; this replica goes on with what it has.
+        self.replica.average_statistics(&model)?;
+        if self.replica.is_main() {
+            let records = run.records.take(&run.learner, &run.components.event_store);
+            let (model, optimizer) = records.map_err(TrainError::Burn)?;
+            snapshots.write(
+                &self.options.settings,
+                &state,
+                &model,
+                &optimizer,
+                &replicas,
+            )?;
+        }
+        // Nobody ends before it is written.
+        self.replica.agree(false)?;
+        self.replica.set_statistics(&model, &own.statistics)?;
         run.outcome.snapshot = Some(path);
         Ok(())
     }
+
+    /// The state of the run, of all replicas together.
+    fn shared_state(&self, run: &Run<M>) -> Result<RunState, TrainError> {
+        let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.share(&mut **observer)?;
+        let mut sums = [run.state.totals.loss, run.state.totals.samples];
+        self.replica.sum(&mut sums)?;
+        let [loss, samples] = sums;
+        Ok(RunState {
+            totals: Totals { loss, samples },
+            replicas: self.replica.count(),
+            observer: observer.state(),
+            ..run.state.clone()
+        })
+    }
+}
+
+/// The last micro-batch of a step.
+struct LastBatch<M: LearnerModel> {
+    /// Its gradients were handed over during the backward pass.
+    is_gated: bool,
+    /// The loader has further batches, as far as it knows.
+    more: bool,
+    /// What came of it, and where in the epoch it was; `None` if there was no further batch.
+    output: Option<(<M as TrainStep>::Output, Progress)>,
+}
+
+/// Tells burn-train of a batch.
+fn processed<M: LearnerModel>(
+    run: &mut Run<M>,
+    output: <M as TrainStep>::Output,
+    progress: Progress,
+) -> Result<(), TrainError> {
+    let rate = run.learner.lr_current();
+    let item = TrainingItem::new(output, progress, Some(run.state.batches), Some(rate));
+    let events = &mut run.components.event_processor;
+    event(events.process_train(LearnerEvent::ProcessedItem(item)))
 }
 
 /// The batches of the epoch behind `state`.

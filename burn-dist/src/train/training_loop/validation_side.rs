@@ -7,12 +7,13 @@ use burn::train::{
 };
 
 use super::super::snapshot::Totals;
-use super::super::{StepOutput, TrainError};
+use super::super::{StepInput, StepOutput, TrainError};
 use super::{Run, TrainingLoop, event};
 
 impl<M> TrainingLoop<M>
 where
     M: LearnerModel,
+    <M as TrainStep>::Input: StepInput,
     <M as TrainStep>::Output: StepOutput,
     <M as InferenceStep>::Output: StepOutput,
 {
@@ -25,6 +26,7 @@ where
     ) -> Result<Option<(f64, usize)>, TrainError> {
         let total = run.validation.num_items();
         self.start_split(run, epoch, false, total)?;
+        self.replica.average_statistics(&run.learner.model())?;
         let model = run.learner.model().valid();
         let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut totals = Totals::default();
@@ -49,9 +51,10 @@ where
         drop(batches);
         event(events.process_valid(LearnerEvent::EndSplit(epoch)))?;
         // Replicas may have validated different numbers of batches: they agree once, at the end.
-        match self.replica.agree(stop)? {
-            true => Ok(None),
-            false => totals.mean(self.replica.as_ref(), "validation").map(Some),
+        if self.replica.agree(stop)? {
+            return Ok(None);
         }
+        self.share(&mut **observer)?;
+        totals.mean(self.replica.as_ref(), "validation").map(Some)
     }
 }

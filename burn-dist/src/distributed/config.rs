@@ -1,0 +1,132 @@
+//! What can be chosen about data-parallel training.
+
+use std::str::FromStr;
+
+use burn_dist_core::World;
+use serde::{Deserialize, Serialize};
+
+use super::DistributedError;
+
+/// The type in which gradients travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    /// That of the gradients: nothing is lost.
+    #[default]
+    Exact,
+    /// Half the bytes of `f32`, with 11 bits and exponents down to 2⁻²⁴: gradients below are lost, above 65,504 they are
+    /// infinite. Added in `f32`.
+    F16,
+    /// Half the bytes, with 8 bits and the exponents of `f32`. Added in `f32`.
+    Bf16,
+}
+
+impl FromStr for Wire {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "exact" => Ok(Self::Exact),
+            "f16" => Ok(Self::F16),
+            "bf16" => Ok(Self::Bf16),
+            other => Err(format!("{other:?} is neither exact nor f16 nor bf16")),
+        }
+    }
+}
+
+/// How the gradients of ranks become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weighting {
+    /// Their mean over samples, if the loss of a rank is one: that of one large batch, however the ranks share it.
+    #[default]
+    Samples,
+    /// Their mean over the ranks that have data, as PyTorch's `DistributedDataParallel` has it: the same, where all have
+    /// as many samples.
+    Ranks,
+}
+
+/// Options of [`DataParallel`](super::DataParallel), the same on all ranks.
+///
+/// ```
+/// use burn_dist::distributed::{DataParallelConfig, Wire};
+/// let config = DataParallelConfig::new().wire(Wire::Bf16).check_every(500);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataParallelConfig {
+    pub(super) bucket_bytes: Option<usize>,
+    pub(super) wire: Wire,
+    pub(super) weighting: Weighting,
+    pub(super) overlaps: bool,
+    pub(super) check_every: u64,
+}
+
+impl Default for DataParallelConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DataParallelConfig {
+    /// Exact gradients, their mean over samples, reduced while the backward pass runs; parameters compared every 200 steps.
+    pub fn new() -> Self {
+        Self {
+            bucket_bytes: None,
+            wire: Wire::default(),
+            weighting: Weighting::default(),
+            overlaps: true,
+            check_every: 200,
+        }
+    }
+
+    /// Bytes of gradients that travel together; about an eighth of the model's, if it is not set.
+    pub fn bucket_bytes(self, bytes: usize) -> Self {
+        Self {
+            bucket_bytes: Some(bytes.max(1)),
+            ..self
+        }
+    }
+
+    /// The type in which gradients travel.
+    pub fn wire(self, wire: Wire) -> Self {
+        Self { wire, ..self }
+    }
+
+    /// How the gradients of ranks become one.
+    pub fn weighting(self, weighting: Weighting) -> Self {
+        Self { weighting, ..self }
+    }
+
+    /// Whether gradients are reduced while the backward pass runs. Without, [`gate`](super::DataParallel::gate) returns
+    /// a plain copy, and gradients travel after the pass: the reference for tests, and the way for steps of two backward
+    /// passes.
+    pub fn overlaps(self, overlaps: bool) -> Self {
+        Self { overlaps, ..self }
+    }
+
+    /// Steps between two comparisons of the parameters of all ranks; 0 for none.
+    pub fn check_every(self, steps: u64) -> Self {
+        Self {
+            check_every: steps,
+            ..self
+        }
+    }
+
+    /// Whether all ranks have the same.
+    ///
+    /// # Errors
+    ///
+    /// On all ranks, the first that has others than rank 0.
+    pub(super) fn ensure_same(&self, world: &World) -> Result<(), DistributedError> {
+        let own = format!("{self:?}");
+        let all = world.all_gather(own.as_bytes())?;
+        let first = all.of(0);
+        match (1..world.size()).find(|rank| all.of(*rank) != first) {
+            None => Ok(()),
+            Some(rank) => Err(DistributedError::Option(format!(
+                "rank {rank} has {}, rank 0 has {}: give all ranks the same options",
+                String::from_utf8_lossy(all.of(rank)),
+                String::from_utf8_lossy(first)
+            ))),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A program as one of several processes: [`start`] at its beginning is all that it needs.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use burn_dist_core::launch::{Launch, LaunchError};
+use burn_dist_core::rendezvous::{Environment, Identity, IdentityError, Launcher};
+use burn_dist_core::{Options, OptionsError, World, WorldError};
+
+/// What this process has become.
+pub enum Started {
+    /// One that does the work: a rank of a world, or alone.
+    Rank(Option<Arc<World>>),
+    /// The one that had started the ranks, which have ended. Its exit code is theirs.
+    Launcher(ExitCode),
+}
+
+/// Why a program cannot be started as several processes.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Ranks are asked for where a launcher has started some.
+    #[error(
+        "{option}: this process is one of several already, started by {launcher}: leave it out"
+    )]
+    StartedAlready {
+        /// The option that asks for ranks.
+        option: &'static str,
+        /// Who has started this process.
+        launcher: Launcher,
+    },
+    /// No rank is asked for.
+    #[error("{option}: 0 is too small: give at least 1")]
+    NoRanks {
+        /// The option that asks for ranks.
+        option: &'static str,
+    },
+    /// The environment does not say who this process is.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// An option of the environment cannot be used.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// Ranks cannot be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The ranks do not come together.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// This program does not find itself.
+    #[error("the path of this program is not known: {0}")]
+    Program(#[from] io::Error),
+}
+
+/// Starts this program anew as `ranks` processes of this host, if it is to be several; takes its place among others, if
+/// a launcher has started it: `burn-dist launch`, mpirun, srun, torchrun, Kubernetes.
+///
+/// `option` is what a user gives with the number of `ranks`, `--nproc 2` or `--nproc=2`; the processes that are started
+/// get all arguments but that. `configuration`, options of the program by name, has to be the same in all processes.
+///
+/// ```no_run
+/// use burn_dist::start::{Started, start};
+///
+/// let world = match start("--nproc", Some(2), Vec::new())? {
+///     Started::Launcher(code) => std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS)),
+///     Started::Rank(world) => world,
+/// };
+/// if let Some(world) = world {
+///     println!("rank {} of {}", world.rank(), world.size());
+/// }
+/// # Ok::<(), burn_dist::start::StartError>(())
+/// ```
+///
+/// # Errors
+///
+/// If the ranks cannot be started, do not come together, or differ.
+pub fn start(
+    option: &'static str,
+    ranks: Option<usize>,
+    configuration: Vec<(String, String)>,
+) -> Result<Started, StartError> {
+    let environment = Environment::of_process();
+    let identity = Identity::of(&environment)?;
+    let launcher = identity.launcher;
+    match ranks {
+        Some(_) if launcher != Launcher::None => {
+            return Err(StartError::StartedAlready { option, launcher });
+        }
+        Some(0) => return Err(StartError::NoRanks { option }),
+        Some(ranks) if ranks > 1 => {
+            let arguments = without(option, std::env::args_os().skip(1));
+            let launch = Launch::new(std::env::current_exe()?, arguments);
+            let launch = launch.variable(OPTION, format!("{option}={ranks}"));
+            let outcome = launch.ranks(ranks).run()?;
+            outcome.print_failure();
+            return Ok(Started::Launcher(outcome.exit_code().into()));
+        }
+        _ => {}
+    }
+    if identity.world_size == 1 {
+        return Ok(Started::Rank(None));
+    }
+    let mut options = Options::of(&environment)?;
+    options.configuration = configuration;
+    let world = World::connect(&identity, options)?;
+    Ok(Started::Rank(Some(Arc::new(world))))
+}
+
+/// The option that has made this process one of several, as `--nproc=2`: what a command to go on with has to have.
+pub fn option() -> Option<String> {
+    std::env::var(OPTION).ok()
+}
+
+/// The variable in which ranks find it.
+const OPTION: &str = "BURN_DIST_START_OPTION";
+
+/// `arguments` without an option and its value.
+fn without(option: &str, arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_string_lossy();
+        match text.strip_prefix(option) {
+            Some("") => drop(arguments.next()),
+            Some(value) if value.starts_with('=') => {}
+            _ => kept.push(argument),
+        }
+    }
+    kept
+}
+
+/// Processes of `world` on this host, among which its cores are shared.
+pub fn ranks_of_host(world: Option<&World>) -> usize {
+    world.map_or(1, |world| {
+        let own = &world.members()[world.rank()].host;
+        let near = world.members().iter();
+        near.filter(|member| member.host.is(own)).count()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_option_and_its_value_are_taken_away() {
+        let arguments = "--nproc 2 --nprocs 3 --data x --nproc=4 --nproc";
+        let kept = without("--nproc", arguments.split(' ').map(OsString::from));
+        assert_eq!(kept, ["--nprocs", "3", "--data", "x"]);
+    }
+}

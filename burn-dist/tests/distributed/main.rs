@@ -1,0 +1,10 @@
+//! Data-parallel training: several ranks against one with all their data.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod agreement;
+mod equality;
+mod kills;
+mod models;
+mod trainee;
+mod training;
+mod worlds;
