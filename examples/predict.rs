@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    chexnet::thread_pool(options.threads.map(usize::from))?;
+    chexnet::thread_pool(options.threads.map(usize::from), 1)?;
     let device = options.device.device();
     let network = Network::open(&options.weights, &device)?;
     let images = ImageFiles::find(&options.images)?;

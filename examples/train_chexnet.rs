@@ -16,6 +16,9 @@ use burn_chexnet::train::{
     DeviceName, OptimizerChoice, Outcome, RunControl, RunError, ScheduleChoice, SplitName,
     TrainConfig, check_split, run, run_seeds,
 };
+use burn_dist::distributed::Wire;
+use burn_dist::start::{Started, option as started_by, ranks_of_host, start};
+use burn_dist::train::Uneven;
 use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use clap::Parser;
 
@@ -134,6 +137,19 @@ struct Options {
     /// Threads [default: the CPU limit of the cgroup]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Train on so many processes of this host; under mpirun, srun, torchrun or Kubernetes leave it out [default: 1]
+    #[arg(long, value_name = "N")]
+    nproc: Option<usize>,
+    /// Multiply the learning rate by the number of processes [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    scale_lr: Option<bool>,
+    /// What becomes of the end of an epoch that does not give every process a whole batch: join (some
+    /// have less), pad (some images twice) or drop (left out) [default: join]
+    #[arg(long, value_name = "NAME")]
+    uneven: Option<Uneven>,
+    /// The type in which gradients travel between processes: exact, f16 or bf16 [default: exact]
+    #[arg(long, value_name = "NAME")]
+    wire: Option<Wire>,
     /// Where to compute: cpu [default: cpu]
     #[arg(long)]
     device: Option<DeviceName>,
@@ -246,6 +262,9 @@ impl Options {
             schedule: self.schedule.unwrap_or(base.schedule),
             warm_up: self.warm_up.unwrap_or(base.warm_up),
             warm_up_start: self.warm_up_start.unwrap_or(base.warm_up_start),
+            scale_lr: self.scale_lr.unwrap_or(base.scale_lr),
+            uneven: self.uneven.unwrap_or(base.uneven),
+            wire: self.wire.unwrap_or(base.wire),
             accumulate: self.accumulate.unwrap_or(base.accumulate),
             clip_norm: self.clip_norm.or(base.clip_norm),
             early_stopping: self.early_stopping.or(base.early_stopping),
@@ -270,10 +289,14 @@ fn main() -> ExitCode {
     chexnet::main(
         |options: Options| -> Result<ExitCode, Box<dyn std::error::Error>> {
             let (only_check, seeds) = (options.check_split, options.seeds.clone());
-            let resume = options.resume.is_some();
+            let (resume, nproc) = (options.resume.is_some(), options.nproc);
             let config = options.config()?;
             config.check()?;
-            chexnet::thread_pool(config.threads)?;
+            let world = match start("--nproc", nproc, config.entries())? {
+                Started::Launcher(code) => return Ok(code),
+                Started::Rank(world) => world,
+            };
+            chexnet::thread_pool(config.threads, ranks_of_host(world.as_deref()))?;
             if only_check {
                 let report = check_split(&config)?;
                 chexnet::print(&report)?;
@@ -285,9 +308,16 @@ fn main() -> ExitCode {
             let control = RunControl {
                 resume,
                 resume_command: match seeds {
-                    None => chexnet::command(&["--resume", &config.output.to_string_lossy()]),
+                    None => {
+                        let output = config.output.to_string_lossy();
+                        let ranks = started_by();
+                        let options = ranks.as_deref().into_iter();
+                        let options: Vec<&str> = options.chain(["--resume", &output]).collect();
+                        chexnet::command(&options)
+                    }
                     Some(_) => chexnet::same_command(&["--resume", "auto"]),
                 },
+                world,
                 ..RunControl::default()
             };
             control.stop.on_signals()?;
@@ -301,6 +331,7 @@ fn main() -> ExitCode {
                     chexnet::print(format_args!("{results}\nresults in {folder}"))?;
                     Ok(ExitCode::SUCCESS)
                 }
+                Outcome::WithMain => Ok(ExitCode::SUCCESS),
                 Outcome::Stopped(stopped) => {
                     let hint = control.stop.hint().unwrap_or_default();
                     Ok(chexnet::stopped(&stopped, &hint, control.stop.exit_code()))

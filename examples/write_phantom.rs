@@ -46,7 +46,7 @@ struct Options {
 
 fn main() -> ExitCode {
     chexnet::main(|options: Options| -> Result<ExitCode, Error> {
-        chexnet::thread_pool(options.threads.map(usize::from))?;
+        chexnet::thread_pool(options.threads.map(usize::from), 1)?;
         let config = PhantomConfig {
             images: options.images,
             image_size: options.image_size,

@@ -123,15 +123,21 @@ fn quoted(words: impl Iterator<Item = String>) -> String {
     quoted.join(" ")
 }
 
-/// Sizes rayon's global pool, on which decoding and computing run: `threads`, or the limit of
-/// the cgroup and the affinity mask when `None`.
+/// Sizes rayon's global pool, on which decoding and computing run: `threads`, or the part of one of `processes` in the
+/// limit of the cgroup and the affinity mask when `None`.
 ///
 /// # Errors
 ///
 /// If the pool was already in use, or that many threads cannot be started.
-pub fn thread_pool(threads: Option<usize>) -> Result<(), rayon::ThreadPoolBuildError> {
+pub fn thread_pool(
+    threads: Option<usize>,
+    processes: usize,
+) -> Result<(), rayon::ThreadPoolBuildError> {
     let threads = threads
-        .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+        .or_else(|| {
+            let all = std::thread::available_parallelism().ok()?;
+            Some((usize::from(all) / processes.max(1)).max(1))
+        })
         .unwrap_or(1);
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

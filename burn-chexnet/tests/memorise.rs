@@ -14,7 +14,7 @@ use burn_chexnet::train::{
     ClassifierOutput, Order, SupervisedClassifier, XrayLoader, predictions_of,
 };
 use burn_dist::optimizer::Adam;
-use burn_dist::train::{EpochClock, EpochSummary, Observer, Training};
+use burn_dist::train::{EpochClock, EpochSummary, Observer, Shard, Training};
 use chest_datasets::{Augmentation, ChestXray14, ImageSource, Loader, LoaderConfig};
 
 const IMAGES: usize = 64;
@@ -57,6 +57,7 @@ fn sixty_four_xrays_are_memorised() {
             loader.clone(),
             &indices,
             order,
+            Shard::new(0, 1, 16),
             preprocessing,
             device.clone(),
         )

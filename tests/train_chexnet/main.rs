@@ -7,6 +7,7 @@ mod data_options;
 mod disk;
 mod fine_tuning;
 mod pictures;
+mod ranks;
 mod resume;
 mod runs;
 

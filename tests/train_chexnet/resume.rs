@@ -10,11 +10,9 @@ use std::time::{Duration, Instant};
 use super::{example, pictures, succeeds, text};
 
 /// Two epochs of four steps, a snapshot after every other step.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 10] = [
     "--image-size",
     "32",
-    "--batch-size",
-    "4",
     "--epochs",
     "2",
     "--checkpoint-steps",
@@ -26,18 +24,25 @@ const OPTIONS: [&str; 12] = [
 ];
 
 /// Pictures, and a run on them that nothing has stopped.
-struct Unbroken {
+pub struct Unbroken {
     folder: tempfile::TempDir,
     seconds: f64,
+    /// Options besides the usual.
+    others: Vec<&'static str>,
 }
 
 impl Unbroken {
     fn new() -> Self {
+        Self::with(&["--batch-size", "4"])
+    }
+
+    pub fn with(others: &[&'static str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         pictures::write(&folder.path().join("data"), 24);
         let unbroken = Self {
             folder,
             seconds: 0.0,
+            others: others.to_vec(),
         };
         let began = Instant::now();
         succeeds(&mut unbroken.command("unbroken"));
@@ -47,26 +52,34 @@ impl Unbroken {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     fn command(&self, output: &str) -> Command {
         let mut command = example();
-        command.args(OPTIONS).arg("--data").arg(self.path("data"));
+        command.args(OPTIONS).args(&self.others);
+        command.arg("--data").arg(self.path("data"));
         command.arg("--output").arg(self.path(output));
         command
     }
 
-    fn start(&self, output: &str) -> Child {
+    pub fn start(&self, output: &str) -> Child {
         let mut command = self.command(output);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
     /// Resumes the run in `output` and compares what it ends with.
-    fn ends_alike(&self, output: &str) {
-        succeeds(example().arg("--resume").arg(self.path(output)));
+    pub fn ends_alike(&self, output: &str) {
+        let mut command = example();
+        command.arg("--resume").arg(self.path(output));
+        succeeds(command.args(&self.others));
+        self.is_alike(output);
+    }
+
+    /// Compares what a run has ended with.
+    pub fn is_alike(&self, output: &str) {
         for file in ["last.safetensors", "best.safetensors", "split.csv"] {
             let read = |run: &str| fs::read(self.path(run).join(file)).unwrap();
             assert!(read("unbroken") == read(output), "{output}: {file} differs");
@@ -130,7 +143,7 @@ impl Unbroken {
     }
 }
 
-fn signal(child: &Child, name: &str) {
+pub fn signal(child: &Child, name: &str) {
     let id = child.id().to_string();
     succeeds(Command::new("kill").args(["-s", name, &id]));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_dist::train::EpochClock;
+use burn_dist::train::{EpochClock, Shard, StepInput};
 use chest_datasets::{Augmentation, BadImage, Batches, ImageBatch, Loader, epoch_order};
 
 use crate::{Preprocessing, PreprocessingError};
@@ -24,6 +24,12 @@ pub struct XrayBatch {
     pub truth: Vec<Option<bool>>,
     /// Name of each image.
     pub names: Vec<String>,
+}
+
+impl StepInput for XrayBatch {
+    fn samples(&self) -> usize {
+        self.names.len()
+    }
 }
 
 /// The order in which a loader goes through its images.
@@ -48,21 +54,24 @@ pub struct XrayLoader {
     loader: Loader,
     indices: Arc<[usize]>,
     order: Order,
+    /// Of all images.
+    shard: Shard,
     preprocessing: Preprocessing,
     device: Device,
     /// How long all its consumers have waited, shared by all clones.
     waited: Arc<Mutex<Duration>>,
-    /// What was left out before the run was resumed, shared by all clones.
+    /// What was left out before the run was resumed, and on other ranks, shared by all clones.
     recalled: Arc<Mutex<Vec<BadImage>>>,
 }
 
 impl XrayLoader {
-    /// Batches of the records `indices` on `device`. `preprocessing` must have the image size
-    /// of `loader`.
+    /// Batches of the part `shard` of the records `indices` on `device`. `preprocessing` must have the image size
+    /// of `loader`, and `shard` its batch size.
     pub fn new(
         loader: Loader,
         indices: &[usize],
         order: Order,
+        shard: Shard,
         preprocessing: Preprocessing,
         device: Device,
     ) -> Self {
@@ -70,6 +79,7 @@ impl XrayLoader {
             loader,
             indices: indices.into(),
             order,
+            shard,
             preprocessing,
             device,
             waited: Arc::default(),
@@ -98,10 +108,13 @@ impl XrayLoader {
         all
     }
 
-    /// Images that were left out before the run was resumed, and the time waited until then.
+    /// Images that were left out before the run was resumed or on other ranks, and the time waited until then.
     pub fn recall(&self, skipped: Vec<BadImage>, waited: Duration) {
         *self.waited.lock().unwrap_or_else(PoisonError::into_inner) += waited;
-        *self.recalled.lock().unwrap_or_else(PoisonError::into_inner) = skipped;
+        let mut recalled = self.recalled.lock().unwrap_or_else(PoisonError::into_inner);
+        recalled.extend(skipped);
+        recalled.sort_by(|a, b| (&a.table, a.row).cmp(&(&b.table, b.row)));
+        recalled.dedup_by(|a, b| (&a.table, a.row) == (&b.table, b.row));
     }
 
     fn batch(&self, batch: ImageBatch) -> Result<XrayBatch, PreprocessingError> {
@@ -136,7 +149,7 @@ impl DataLoader<XrayBatch> for XrayLoader {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<XrayBatch> + 'a> {
         let mut first = 0;
         let batches = match &self.order {
-            Order::Fixed => self.loader.batches(self.indices.to_vec()),
+            Order::Fixed => self.loader.batches(self.shard.of(&self.indices)),
             Order::Shuffled {
                 seed,
                 clock,
@@ -144,9 +157,10 @@ impl DataLoader<XrayBatch> for XrayLoader {
             } => {
                 let (seed, epoch) = (*seed, clock.epoch());
                 first = clock.first_item().min(self.indices.len());
-                let order = epoch_order(&self.indices, seed, epoch).split_off(first);
+                let order = epoch_order(&self.indices, seed, epoch);
+                let own = self.shard.of(&order[first..]);
                 self.loader
-                    .augmented_batches(order, *augmentation, seed, epoch)
+                    .augmented_batches(own, *augmentation, seed, epoch)
             }
         };
         Box::new(XrayBatches {
@@ -158,7 +172,7 @@ impl DataLoader<XrayBatch> for XrayLoader {
     }
 
     fn num_items(&self) -> usize {
-        self.indices.len()
+        self.shard.used(self.indices.len())
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<XrayBatch>> {
@@ -181,7 +195,7 @@ struct XrayBatches<'a> {
     loader: &'a XrayLoader,
     /// Where in its order it began.
     first: usize,
-    /// Images behind it, with those left out.
+    /// Images of all ranks behind it, with those left out.
     done: usize,
 }
 
@@ -191,7 +205,8 @@ impl Iterator for XrayBatches<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.batches.next()?;
         Some(batch.map_err(DatasetError::new).and_then(|batch| {
-            self.done = self.first + batch.end;
+            let rest = self.loader.indices.len() - self.first;
+            self.done = self.first + self.loader.shard.behind(batch.end, rest);
             self.loader.batch(batch).map_err(DatasetError::new)
         }))
     }
@@ -212,7 +227,7 @@ impl DataLoaderIterator<XrayBatch> for XrayBatches<'_> {
     fn progress(&self) -> Progress {
         Progress::new(
             self.done,
-            self.loader.indices.len(),
+            self.loader.num_items(),
             Some("images".to_string()),
         )
     }

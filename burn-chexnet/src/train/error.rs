@@ -78,6 +78,20 @@ pub enum RunError {
         /// The first one.
         first: BadImage,
     },
+    /// Another rank of the run has failed.
+    #[error("rank {rank} has failed: {reason}")]
+    OfRank {
+        /// The rank.
+        rank: usize,
+        /// Its error.
+        reason: String,
+    },
+    /// Ranks see different data.
+    #[error("rank {rank} sees other images or labels than rank 0: give all ranks the same data")]
+    OtherData {
+        /// The first rank that does.
+        rank: usize,
+    },
     /// A table of the data set.
     #[error(transparent)]
     Table(#[from] TableError),

@@ -1,9 +1,11 @@
 //! The end of a run: its best weights on the test side, results and figures.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use burn::data::dataloader::DataLoader;
-use burn_dist::train::EpochSummary;
+use burn_dist::distributed::from_main;
+use burn_dist::train::{EpochSummary, TrainError};
 use chest_datasets::{BadImage, Side};
 
 use super::figures::EpochPoint;
@@ -30,17 +32,41 @@ pub(super) struct TrainedRun<'a> {
 }
 
 impl Run<'_> {
-    /// Measures the best weights of the run, `network` being any of its kind.
+    /// Measures the best weights of the run, `network` being any of its kind: on all ranks together, with what came of it
+    /// on the main one.
     pub(super) fn measure<C: Classifier>(
         &self,
         mut network: C,
         trained: &TrainedRun,
+    ) -> Result<Option<Results>, RunError> {
+        let best = self.config.output.join(output::BEST);
+        self.ranks.main(|| Ok(weights::load(&mut network, best)?))?;
+        if let Some(world) = self.ranks.world() {
+            network = from_main(world, network).map_err(TrainError::from)?;
+        }
+        let test = self.loader(Side::Test, Order::Fixed)?;
+        let own = self.ranks.all(|| predictions_of(&network, &test, "test"))?;
+        let predictions = match self.ranks.count() {
+            1 => own,
+            _ => Predictions::gather(self.ranks.gather(&own)?),
+        };
+        for skipped in self.ranks.gather(&test.skipped())? {
+            test.recall(skipped, Duration::ZERO);
+        }
+        self.ranks
+            .main(|| self.results(&network, &predictions, &test, trained))
+    }
+
+    /// What the predictions of all test images come to.
+    fn results<C: Classifier>(
+        &self,
+        network: &C,
+        predictions: &Predictions,
+        test: &XrayLoader,
+        trained: &TrainedRun,
     ) -> Result<Results, RunError> {
         let output = &self.config.output;
-        weights::load(&mut network, output.join(output::BEST))?;
-        let test = self.loader(Side::Test, Order::Fixed)?;
-        let predictions = predictions_of(&network, &test, "test")?;
-        if let Some(lost) = all_skipped("test", &test) {
+        if let Some(lost) = all_skipped("test", test) {
             return Err(lost);
         }
         let evaluation = predictions.evaluate(self.data.dataset().labels().names())?;
@@ -60,7 +86,7 @@ impl Run<'_> {
             labels: by_name(&evaluation),
             images_per_second: samples as f64 / f64::max(seconds, 1e-9),
             waited_for_images: training.waited().as_secs_f64() / f64::max(seconds, 1e-9),
-            skipped: skipped(&[training, validation, &test]),
+            skipped: skipped(&[training, validation, test]),
             epochs: trained.epochs.len(),
             stopped_early: trained.stopped_early,
             best_epoch: trained.best.epoch,
@@ -75,7 +101,7 @@ impl Run<'_> {
         };
         // Before the figures: one that cannot be drawn must not cost them.
         results.write(output.join(output::RESULTS))?;
-        self.draw(&results, &predictions, trained.history, &network)?;
+        self.draw(&results, predictions, trained.history, network)?;
         Ok(results)
     }
 

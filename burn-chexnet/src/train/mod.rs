@@ -18,6 +18,7 @@
 //! | `figures` | curves and ROC as SVG |
 //! | `cases` | heat maps of the best and worst test images |
 //! | `run` | [`run()`]: all of it in order |
+//! | `ranks` | what one rank of a run does for all |
 //! | `resume` | which snapshot a run may go on from |
 //! | `outcome` | [`Outcome`]: finished, or stopped on the way |
 //! | `seeds` | [`run_seeds()`]: the same with several seeds, mean and deviation |
@@ -37,6 +38,7 @@ pub mod figures;
 mod measure;
 mod outcome;
 mod output;
+mod ranks;
 mod recipe;
 mod recorder;
 mod results;

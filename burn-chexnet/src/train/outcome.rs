@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub enum Outcome<T> {
     /// It was trained and measured.
     Finished(T),
+    /// It was trained and measured, and what came of it is with the main rank.
+    WithMain,
     /// It was asked to stop.
     Stopped(Stopped),
 }
@@ -26,6 +28,7 @@ impl<T> Outcome<T> {
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
             Self::Finished(finished) => Outcome::Finished(change(finished)),
+            Self::WithMain => Outcome::WithMain,
             Self::Stopped(stopped) => Outcome::Stopped(stopped),
         }
     }

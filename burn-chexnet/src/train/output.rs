@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use burn_dist::progress::write_line;
+use burn_dist::progress::{log_to, write_line};
 use burn_dist::train::{Snapshots, TrainError};
 
 use super::cases::is_case;
@@ -24,6 +24,8 @@ pub(super) const ROC: &str = "figures/roc.svg";
 pub(super) const CASES: &str = "figures/cases";
 /// The synthetic data set, where no other is named. It stays: the next run may want the same.
 pub(super) const PHANTOM: &str = "phantom";
+/// Logs of the ranks that draw no progress.
+const LOGS: &str = "logs";
 /// Held by the process that trains into the folder.
 const LOCK: &str = ".lock";
 /// burn-dist's snapshots.
@@ -35,6 +37,16 @@ pub(super) fn create(output: &Path) -> Result<(), RunError> {
         path: output.to_path_buf(),
         reason: error.to_string(),
     })
+}
+
+/// Makes the folder for a rank that writes nothing but its log, and begins that.
+pub(super) fn follow(output: &Path, rank: usize) -> Result<(), RunError> {
+    let folder = output.join(LOGS);
+    create(&folder)?;
+    let path = folder.join(format!("rank-{rank}.log"));
+    let file = File::create(&path).map_err(|error| RunError::file(&path, error))?;
+    log_to(file);
+    Ok(())
 }
 
 /// Takes the folder for this process while the file lives; the system gives it back however the

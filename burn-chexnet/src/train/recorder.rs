@@ -26,6 +26,8 @@ pub struct Recorder {
     loaders: [XrayLoader; 2],
     /// Of the data that the run began with.
     digest: String,
+    /// Whether it is the one that writes.
+    is_main: bool,
     predictions: Predictions,
     history: Arc<Mutex<Vec<EpochRecord>>>,
 }
@@ -49,6 +51,14 @@ impl From<&EpochRecord> for EpochPoint {
     }
 }
 
+/// What the other ranks have found out.
+#[derive(Serialize, Deserialize)]
+struct Share {
+    predictions: Predictions,
+    /// Images that training and validation have left out.
+    skipped: [Vec<BadImage>; 2],
+}
+
 /// What a resumed run needs of it.
 #[derive(Serialize, Deserialize)]
 struct State {
@@ -63,18 +73,20 @@ struct State {
 
 impl Recorder {
     /// For the run whose output folder is `folder`; `metadata` goes with the weights, `loaders` are
-    /// those of training and validation, and `digest` is that of the data.
+    /// those of training and validation, and `digest` is that of the data. Of several ranks only the main one writes.
     pub fn new(
         folder: &Path,
         metadata: Metadata,
         loaders: [XrayLoader; 2],
         digest: String,
+        is_main: bool,
     ) -> Self {
         Self {
             folder: folder.to_path_buf(),
             metadata,
             loaders,
             digest,
+            is_main,
             predictions: Predictions::default(),
             history: Arc::default(),
         }
@@ -134,7 +146,9 @@ impl Recorder {
     fn restore(&mut self, state: &Value, best: Option<f64>) -> Result<(), RunError> {
         let state = State::deserialize(state)
             .map_err(|e| RunError::file(&self.folder, format!("its snapshot is damaged: {e}")))?;
-        if let Some(best) = best {
+        if let Some(best) = best
+            && self.is_main
+        {
             self.ensure_best(best)?;
         }
         if state.digest != self.digest {
@@ -149,7 +163,10 @@ impl Recorder {
             loader.recall(skipped, waited);
         }
         *self.history.lock().unwrap_or_else(PoisonError::into_inner) = state.epochs;
-        self.write_table()
+        match self.is_main {
+            true => self.write_table(),
+            false => Ok(()),
+        }
     }
 
     /// The weights of the lowest loss so far may never be written again.
@@ -223,6 +240,27 @@ impl<C: Classifier> Observer<SupervisedClassifier<C>> for Recorder {
     ) -> Result<(), String> {
         self.record(summary, &model.network)
             .map_err(|e| e.to_string())
+    }
+
+    fn share(&mut self) -> Result<Vec<u8>, String> {
+        let share = Share {
+            predictions: std::mem::take(&mut self.predictions),
+            skipped: self.loaders.each_ref().map(XrayLoader::skipped),
+        };
+        serde_json::to_vec(&share).map_err(|e| e.to_string())
+    }
+
+    fn merge(&mut self, shared: Vec<Vec<u8>>) -> Result<(), String> {
+        let mut all = Vec::new();
+        for bytes in shared {
+            let share: Share = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+            all.push(share.predictions);
+            for (loader, skipped) in self.loaders.iter().zip(share.skipped) {
+                loader.recall(skipped, Duration::ZERO);
+            }
+        }
+        self.predictions = Predictions::gather(all);
+        Ok(())
     }
 
     fn state(&self) -> Value {

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{RunData, RunError, ScheduleChoice, SplitName, TrainConfig, output};
 
 /// What has to be the same for a run to go on with: everything that decides it but where files
-/// lie (what they hold is compared by the split) and how long it is to be.
-pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
+/// lie (what they hold is compared by the split) and how long it is to be. The batch size is that of all `ranks` together.
+pub(super) fn fingerprint(config: &TrainConfig, ranks: usize) -> Result<Value, RunError> {
     let failed = |error| RunError::file(config.output.join(output::CONFIG), error);
     let mut value = serde_json::to_value(config).map_err(failed)?;
     if let Some(entries) = value.as_object_mut() {
@@ -30,6 +30,9 @@ pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
         if !matches!(config.schedule, ScheduleChoice::Cosine { .. }) {
             entries.remove("epochs");
         }
+        let batch_size = config.batch_size * ranks;
+        entries.remove("batch_size");
+        entries.insert("global_batch_size".to_string(), batch_size.into());
         let data = match config.data {
             Some(_) => "given",
             None => "phantom",
@@ -42,13 +45,13 @@ pub(super) fn fingerprint(config: &TrainConfig) -> Result<Value, RunError> {
     Ok(value)
 }
 
-/// Where a run with `config` keeps its snapshots.
-pub(super) fn snapshots(config: &TrainConfig) -> Result<Snapshots, RunError> {
+/// Where a run with `config` on so many ranks keeps its snapshots.
+pub(super) fn snapshots(config: &TrainConfig, ranks: usize) -> Result<Snapshots, RunError> {
     let keep = NonZeroUsize::new(config.keep_checkpoints).unwrap_or(NonZeroUsize::MIN);
     Ok(Snapshots::new(config.output.join(output::CHECKPOINTS))
         .every(config.checkpoint_steps.and_then(NonZeroUsize::new))
         .keep(keep)
-        .configuration(fingerprint(config)?))
+        .configuration(fingerprint(config, ranks)?))
 }
 
 /// Whether a run in the output folder of `config` has left a snapshot, of whatever configuration.

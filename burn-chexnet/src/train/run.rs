@@ -1,17 +1,21 @@
 //! A run in order: tables, split, images, training, test, results.
 
+use std::fs::File;
 use std::sync::{Arc, PoisonError};
 
 use burn::tensor::Device;
+use burn_dist::distributed::DataParallelConfig;
 use burn_dist::progress::write_line;
 use burn_dist::train::{
-    Ending, EpochClock, LearningRate, Snapshot, Snapshots, Stop, Training, WarmUp,
+    Ending, EpochClock, LearningRate, Shard, Snapshot, Snapshots, Stop, Training, Uneven, WarmUp,
 };
+use burn_dist_core::World;
 use chest_datasets::{ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
 use super::cache::open_cache;
 use super::measure::{TrainedRun, all_skipped};
 use super::output;
+use super::ranks::Ranks;
 use super::recipe::{backbone, decided, head, opened, start_from};
 use super::results::SideCounts;
 use super::resume::{ensure_same_split, has_snapshot, newest, snapshots};
@@ -55,6 +59,8 @@ pub struct RunControl {
     pub stop: Stop,
     /// The command that resumes the run, for the message after a stop.
     pub resume_command: String,
+    /// The processes that train together, each of which calls [`run()`]; this one alone when `None`.
+    pub world: Option<Arc<World>>,
 }
 
 /// Trains as `config` says, keeps the weights of the lowest validation loss and measures them on
@@ -62,6 +68,10 @@ pub struct RunControl {
 ///
 /// Progress goes to standard error. Threads are the caller's matter: all work runs on rayon's
 /// global pool.
+///
+/// Of several ranks the first does all of this, and the others train with it: each takes its part of every batch, and of
+/// validation and test. All need to see the data; the folder of the results only the first does, and the others write a
+/// log `logs/rank-N.log` into a folder of that name on their host.
 ///
 /// # Errors
 ///
@@ -82,44 +92,52 @@ pub struct RunControl {
 /// ```
 pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Results>>, RunError> {
     config.check()?;
+    let ranks = Ranks::of(control.world.as_ref());
     let device = config.device.device();
-    // Before anything that takes long: a wrong folder or option must not cost hours.
-    let goes_on = control.resume && has_snapshot(config)?;
-    let weights = match goes_on {
-        true => None,
-        false => opened(config)?,
+    let prepared = ranks.main(|| Prepared::new(config, control, &ranks))?;
+    let told = prepared.as_ref();
+    let config = &ranks.share(told.map(|prepared| prepared.config.clone()))?;
+    let goes_on = ranks.share(told.map(|prepared| prepared.snapshot.is_some()))?;
+    let (weights, snapshot, _lock) = match prepared {
+        None => (None, None, None),
+        Some(prepared) => (prepared.weights, prepared.snapshot, prepared.lock),
     };
-    output::create(&config.output)?;
-    let _lock = output::lock(&config.output)?;
-    let config = &decided(config, weights.as_ref(), goes_on)?;
-    let snapshots = snapshots(config)?;
-    let snapshot = match control.resume {
-        true => newest(config, &snapshots)?,
-        false => None,
-    };
-    if snapshot.is_none() {
-        output::ensure_own(&config.output)?;
-    }
-    if config.data.is_none() {
-        write_phantom(config)?;
-    }
-    let data = RunData::open(config)?;
-    if snapshot.is_some() {
-        ensure_same_split(config, &data)?;
+    ranks.all(|| {
+        if !ranks.is_main() {
+            output::follow(&config.output, ranks.rank())?;
+        }
+        // A host that does not see the folder of the main rank draws its own.
+        match config.data.is_none() && ranks.leads_host() {
+            true => write_phantom(config),
+            false => Ok(()),
+        }
+    })?;
+    let (data, source, cache) = ranks.all(|| {
+        let data = RunData::open(config)?;
+        if goes_on && ranks.is_main() {
+            ensure_same_split(config, &data)?;
+        }
+        let source = Arc::new(data.images(&config.split)?);
+        let cache = config.cache.as_deref();
+        let cache = cache
+            .map(|folder| open_cache(folder, &source, config))
+            .transpose()?;
+        Ok((data, source, cache))
+    })?;
+    let digests = ranks.gather(&data.digest())?;
+    if let Some(rank) = digests.iter().position(|digest| *digest != digests[0]) {
+        return Err(RunError::OtherData { rank });
     }
     let labels = data.dataset().labels().names();
     let outputs = labels.len();
+    // The weights of the main rank are those of all.
     let start = weights
         .map(|weights| {
             let head = head(&weights, labels, config.new_head)?;
             Ok::<_, RunError>(Start { weights, head })
         })
-        .transpose()?;
-    let source = Arc::new(data.images(&config.split)?);
-    let cache = config.cache.as_deref();
-    let cache = cache
-        .map(|folder| open_cache(folder, &source, config))
-        .transpose()?;
+        .transpose();
+    let start = ranks.all(|| start)?;
     let normalisation = config.normalisation.clone().unwrap_or_default();
     let epsilon = config.norm_epsilon.unwrap_or(norm::EPSILON);
     let prepared = Run {
@@ -130,9 +148,10 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
         source,
         cache,
         data,
-        snapshots,
+        snapshots: snapshots(config, ranks.count())?,
         start,
         device: device.clone(),
+        ranks,
     };
     // Initial weights are drawn from the device's generator.
     device.seed(config.seed);
@@ -147,6 +166,51 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
             let shape = shape.with_outputs(outputs).with_norm_epsilon(epsilon);
             prepared.train(shape.init(&device), snapshot)
         }
+    }
+}
+
+/// What the main rank finds out before anything that takes long: a wrong folder or option must not cost hours.
+struct Prepared {
+    config: TrainConfig,
+    weights: Option<Checkpoint>,
+    snapshot: Option<Snapshot>,
+    lock: Option<File>,
+}
+
+impl Prepared {
+    fn new(config: &TrainConfig, control: &RunControl, ranks: &Ranks) -> Result<Self, RunError> {
+        let goes_on = control.resume && has_snapshot(config)?;
+        let weights = match goes_on {
+            true => None,
+            false => opened(config)?,
+        };
+        output::create(&config.output)?;
+        let lock = output::lock(&config.output)?;
+        let config = decided(config, weights.as_ref(), goes_on)?;
+        let snapshot = match control.resume {
+            true => newest(&config, &snapshots(&config, ranks.count())?)?,
+            false => None,
+        };
+        match &snapshot {
+            None => output::ensure_own(&config.output)?,
+            Some(snapshot) => warn_of_ranks(snapshot, ranks.count()),
+        }
+        Ok(Self {
+            config,
+            weights,
+            snapshot,
+            lock,
+        })
+    }
+}
+
+/// Says what it means that a run goes on with another number of ranks.
+fn warn_of_ranks(snapshot: &Snapshot, count: usize) {
+    if snapshot.replicas() != count {
+        write_line(&format!(
+            "warning: the run had {} ranks and goes on with {count}: the same images in the same order, but norms see batches of another size",
+            snapshot.replicas()
+        ));
     }
 }
 
@@ -168,6 +232,7 @@ pub(super) struct Run<'a> {
     snapshots: Snapshots,
     start: Option<Start>,
     pub(super) device: Device,
+    pub(super) ranks: Ranks,
 }
 
 impl Run<'_> {
@@ -182,8 +247,11 @@ impl Run<'_> {
         if let Some(Start { weights, head }) = &self.start {
             start_from(&mut network, weights, head)?;
         }
-        self.announce(&network);
-        self.prepare_output(snapshot.as_ref())?;
+        let main = self.ranks.main(|| {
+            self.announce(&network);
+            self.prepare_output(snapshot.as_ref())
+        });
+        main?;
 
         let mut loss = BinaryCrossEntropy::new(config.reduction);
         if config.weighted_loss {
@@ -203,9 +271,10 @@ impl Run<'_> {
         let validation = self.loader(Side::Validation, Order::Fixed)?;
         let loaders = [training.clone(), validation.clone()];
         let digest = self.data.digest();
-        let recorder = Recorder::new(&config.output, metadata, loaders, digest);
+        let is_main = self.ranks.is_main();
+        let recorder = Recorder::new(&config.output, metadata, loaders, digest, is_main);
         let history = recorder.history();
-        let trained = Training::new(&config.output, self.device.clone())
+        let run = Training::new(&config.output, self.device.clone())
             .epochs(config.epochs)
             .max_steps(config.max_steps)
             .patience(config.early_stopping)
@@ -218,7 +287,12 @@ impl Run<'_> {
             .resume(snapshot)
             .clock(clock)
             .stop(self.control.stop.clone())
-            .unit("images")
+            .unit("images");
+        let run = match self.ranks.world() {
+            Some(world) => run.distributed(world, DataParallelConfig::new().wire(config.wire)),
+            None => run,
+        };
+        let trained = run
             .launch(
                 model,
                 config.optimizer.optimizer(),
@@ -259,13 +333,21 @@ impl Run<'_> {
                 validation: &validation,
             },
         )?;
-        Ok(Outcome::Finished(Box::new(results)))
+        Ok(match results {
+            Some(results) => Outcome::Finished(Box::new(results)),
+            None => Outcome::WithMain,
+        })
     }
 
     /// The learning rate over the steps of the run, which the configuration has in epochs.
     fn learning_rate(&self) -> LearningRate {
         let config = self.config;
-        let batches = self.counts().training.div_ceil(config.batch_size);
+        let images = self.counts().training;
+        let together = config.batch_size * self.ranks.count();
+        let batches = match config.uneven {
+            Uneven::Drop => (images / together).max(1),
+            Uneven::Join | Uneven::Pad => images.div_ceil(together),
+        };
         let epoch = batches.div_ceil(config.accumulate);
         let run = epoch.saturating_mul(config.epochs);
         let run = config.max_steps.map_or(run, |most| most.min(run));
@@ -273,13 +355,45 @@ impl Run<'_> {
         let schedule = config
             .schedule
             .schedule(epoch, run.saturating_sub(warm_up).max(1));
-        let rate = LearningRate::new(config.learning_rate).schedule(schedule);
+        let rate = LearningRate::new(self.full_rate()).schedule(schedule);
         match warm_up {
             0 => rate,
             steps => rate.warm_up(WarmUp {
                 steps,
                 start: config.warm_up_start,
             }),
+        }
+    }
+
+    /// The learning rate behind the warm-up.
+    fn full_rate(&self) -> f64 {
+        let factor = match self.config.scale_lr {
+            true => self.ranks.count() as f64,
+            false => 1.0,
+        };
+        factor * self.config.learning_rate
+    }
+
+    fn announce_ranks(&self) {
+        let (config, count) = (self.config, self.ranks.count());
+        if count == 1 {
+            return;
+        }
+        let scaled = match config.scale_lr {
+            true => format!(" × {count} = {}", self.full_rate()),
+            false => String::new(),
+        };
+        write_line(&format!(
+            "{count} ranks × {} images × {} batches = {} images a step, learning rate {}{scaled}",
+            config.batch_size,
+            config.accumulate,
+            count * config.batch_size * config.accumulate,
+            config.learning_rate,
+        ));
+        if config.scale_lr && config.warm_up == 0.0 {
+            write_line(
+                "warning: the scaled learning rate is there from the first step on: give --warm-up EPOCHS",
+            );
         }
     }
 
@@ -297,6 +411,7 @@ impl Run<'_> {
             self.config.image_size,
             self.data.dataset().tables(),
         ));
+        self.announce_ranks();
         if !self.data.unknown_labels().is_empty() {
             write_line(&format!(
                 "labels that are not known (uncertain ones in validation and test are always ignored):\n{}",
@@ -374,6 +489,12 @@ impl Run<'_> {
             ..LoaderConfig::new(self.config.image_size, self.config.batch_size)
         };
         let loader = Loader::new(self.source.clone(), shape)?;
+        let (rank, count) = (self.ranks.rank(), self.ranks.count());
+        let shard = Shard::new(rank, count, self.config.batch_size).uneven(match side {
+            Side::Train => self.config.uneven,
+            // Each image once, whatever the ranks.
+            Side::Validation | Side::Test => Uneven::Join,
+        });
         Ok(XrayLoader::new(
             match &self.cache {
                 Some(cache) => loader.with_cache(cache.clone())?,
@@ -381,6 +502,7 @@ impl Run<'_> {
             },
             self.data.split().side(side),
             order,
+            shard,
             self.preprocessing.clone(),
             self.device.clone(),
         ))

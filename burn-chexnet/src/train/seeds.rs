@@ -7,6 +7,7 @@ use std::path::Path;
 use burn_dist::progress::write_line;
 use serde::{Deserialize, Serialize};
 
+use super::ranks::Ranks;
 use super::recipe::decided;
 use super::results::Results;
 use super::resume::fingerprint;
@@ -71,6 +72,7 @@ pub fn run_seeds(
     if let Some(twice) = (1..seeds.len()).find(|&at| seeds[..at].contains(&seeds[at])) {
         return Err(option(format!("{} is given twice", seeds[twice])));
     }
+    let ranks = Ranks::of(control.world.as_ref());
     let mut results = BTreeMap::new();
     for &seed in seeds {
         let config = TrainConfig {
@@ -78,29 +80,40 @@ pub fn run_seeds(
             output: config.output.join(format!("seed-{seed}")),
             ..config.clone()
         };
-        let finished = match control.resume {
-            true => earlier(&config)?,
-            false => None,
-        };
-        let result = match finished {
+        let finished = ranks.main(|| match control.resume {
+            true => earlier(&config, ranks.count()),
+            false => Ok(None),
+        })?;
+        let has_finished = ranks.share(finished.as_ref().map(Option::is_some))?;
+        let result = match finished.flatten() {
             Some(result) => result,
+            None if has_finished => continue,
             None => {
-                write_line(&format!("seed {seed}: {}", config.output.display()));
+                if ranks.is_main() {
+                    write_line(&format!("seed {seed}: {}", config.output.display()));
+                }
                 match run(&config, control)? {
                     Outcome::Finished(result) => *result,
+                    Outcome::WithMain => continue,
                     Outcome::Stopped(stopped) => return Ok(Outcome::Stopped(stopped)),
                 }
             }
         };
         results.insert(seed, result);
     }
-    let all = SeedResults::of(&results);
-    all.write(&config.output.join(output::SEEDS))?;
-    Ok(Outcome::Finished(all))
+    let all = ranks.main(|| {
+        let all = SeedResults::of(&results);
+        all.write(&config.output.join(output::SEEDS))?;
+        Ok(all)
+    })?;
+    Ok(match all {
+        Some(all) => Outcome::Finished(all),
+        None => Outcome::WithMain,
+    })
 }
 
 /// The results of a run with the same options that has ended.
-fn earlier(config: &TrainConfig) -> Result<Option<Results>, RunError> {
+fn earlier(config: &TrainConfig, ranks: usize) -> Result<Option<Results>, RunError> {
     let path = config.output.join(output::RESULTS);
     let Ok(text) = std::fs::read_to_string(&path) else {
         return Ok(None);
@@ -111,7 +124,8 @@ fn earlier(config: &TrainConfig) -> Result<Option<Results>, RunError> {
     let ended =
         results.stopped_early || results.epochs == config.epochs || config.max_steps.is_some();
     let now = decided(config, None, true)?;
-    let same = fingerprint(&began)? == fingerprint(&now)? && began.epochs == now.epochs;
+    let same =
+        fingerprint(&began, ranks)? == fingerprint(&now, ranks)? && began.epochs == now.epochs;
     if !ended || !same || RunData::open(config)?.digest() != results.data_digest {
         return Ok(None); // The run itself goes on, or says what differs.
     }

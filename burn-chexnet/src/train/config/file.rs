@@ -83,6 +83,16 @@ impl TrainConfig {
         }
     }
 
+    /// All entries by name, with their values as JSON: what processes that train together compare.
+    pub fn entries(&self) -> Vec<(String, String)> {
+        // Numbers, text and lists of them can be written.
+        let value = serde_json::to_value(self).unwrap_or_default();
+        let entries = value.as_object().into_iter().flatten();
+        entries
+            .map(|(name, value)| (name.clone(), value.to_string()))
+            .collect()
+    }
+
     /// Writes the configuration as JSON.
     ///
     /// # Errors

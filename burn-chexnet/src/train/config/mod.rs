@@ -6,6 +6,8 @@ mod file;
 
 use std::path::PathBuf;
 
+use burn_dist::distributed::Wire;
+use burn_dist::train::Uneven;
 use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +84,12 @@ pub struct TrainConfig {
     pub warm_up: f64,
     /// Share of it at the first step of the warm-up.
     pub warm_up_start: f64,
+    /// Whether the learning rate is that of one rank, and is multiplied by their number.
+    pub scale_lr: bool,
+    /// What becomes of the end of an epoch that does not give every rank a whole batch.
+    pub uneven: Uneven,
+    /// The type in which gradients travel between ranks.
+    pub wire: Wire,
     /// Batches in a step of the optimiser.
     pub accumulate: usize,
     /// The largest L2 norm of all gradients of a step; none when `None`.
@@ -137,6 +145,9 @@ impl Default for TrainConfig {
             schedule: ScheduleChoice::default(),
             warm_up: 0.0,
             warm_up_start: 0.1,
+            scale_lr: false,
+            uneven: Uneven::Join,
+            wire: Wire::Exact,
             accumulate: 1,
             clip_norm: None,
             early_stopping: None,

@@ -1,0 +1,161 @@
+//! The example on two processes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::resume::{Unbroken, signal};
+use super::{example, fails, pictures, succeeds, text};
+
+/// Batches of two images on each process, and so of four together.
+const TWO: [&str; 4] = ["--nproc", "2", "--batch-size", "2"];
+
+fn labels(run: &Path) -> Value {
+    let text = fs::read(run.join("results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&text).unwrap();
+    results["labels"].clone()
+}
+
+#[test]
+fn two_processes_train_and_measure_together_what_one_measures_alone() {
+    let run = Unbroken::with(&TWO);
+    let folder = run.path("unbroken");
+    let log = fs::read_to_string(folder.join("logs/rank-1.log")).unwrap();
+    assert!(
+        log.contains("epoch 2/2 train") && log.contains("test"),
+        "{log}"
+    );
+    let together = labels(&folder);
+    assert!(together["Mass"]["auroc"].is_f64(), "{together}");
+    // The same weights once more, on one process.
+    let mut alone = example();
+    alone
+        .arg("--resume")
+        .arg(&folder)
+        .args(["--batch-size", "4"]);
+    let output = succeeds(&mut alone);
+    let message = text(&output.stderr);
+    assert!(message.contains("only measured again"), "{message}");
+    assert!(
+        message.contains("had 2 ranks and goes on with 1"),
+        "{message}"
+    );
+    assert_eq!(labels(&folder), together);
+}
+
+/// The process of a rank that `launcher` has started.
+fn process_of(launcher: &Child, rank: usize) -> Option<u32> {
+    let name = format!("BURN_DIST_RANK={rank}");
+    let processes = fs::read_dir("/proc").unwrap();
+    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_rank = |id: &u32| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).ok();
+        let parent = read("stat").and_then(|stat| {
+            let rest = stat.rsplit_once(") ")?.1.to_owned();
+            rest.split(' ').nth(1)?.parse().ok()
+        });
+        let variables = read("environ").unwrap_or_default();
+        parent == Some(launcher.id()) && variables.split('\0').any(|variable| variable == name)
+    };
+    let mut ids = ids;
+    ids.find(is_rank)
+}
+
+#[test]
+fn a_run_whose_rank_is_killed_ends_and_goes_on_to_the_end_of_an_unbroken_one() {
+    let run = Unbroken::with(&TWO);
+    for rank in [0, 1] {
+        let output = format!("killed-{rank}");
+        let launcher = run.start(&output);
+        while !run.path(&output).join("checkpoints/step-2").exists() {
+            sleep(Duration::from_millis(5));
+        }
+        let process = process_of(&launcher, rank).unwrap().to_string();
+        succeeds(Command::new("kill").args(["-s", "KILL", &process]));
+        let ended = launcher.wait_with_output().unwrap();
+        let message = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(137), "{message}");
+        let last = message.lines().last().unwrap();
+        assert!(
+            last.contains(&format!("rank {rank} was the first to fail")),
+            "{message}"
+        );
+        run.ends_alike(&output);
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_snapshot_and_the_command_that_resumes_on_as_many_processes() {
+    let run = Unbroken::with(&TWO);
+    let launcher = run.start("stopped");
+    while !run.path("stopped").join("checkpoints/step-2").exists() {
+        sleep(Duration::from_millis(5));
+    }
+    signal(&launcher, "INT");
+    let output = launcher.wait_with_output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    let command = message
+        .lines()
+        .find_map(|line| line.split_once("go on with: "));
+    let command = command.map_or("", |(_, command)| command);
+    assert!(command.contains("--nproc=2"), "{message}");
+    succeeds(Command::new("sh").args(["-c", command]));
+    run.is_alike("stopped");
+}
+
+#[test]
+fn what_does_not_fit_several_processes_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("run");
+    let with = |options: &[&str]| {
+        let mut command = example();
+        command.args(options).arg("--output").arg(&output);
+        command
+    };
+    let none = fails(&mut with(&["--nproc", "0"]));
+    assert_eq!(none, "error: --nproc: 0 is too small: give at least 1");
+    let nested = fails(with(&["--nproc", "2"]).envs([
+        ("BURN_DIST_RANK", "0"),
+        ("BURN_DIST_WORLD_SIZE", "2"),
+        ("BURN_DIST_RDZV", "tcp://127.0.0.1:1"),
+    ]));
+    assert!(
+        nested.contains("one of several already, started by BURN_DIST"),
+        "{nested}"
+    );
+    // An error of one process is told once, last, and by its rank.
+    let missing = fails(&mut with(&["--nproc", "2", "--data", "/nowhere"]));
+    assert!(
+        missing.contains("rank 0 was the first to fail"),
+        "{missing}"
+    );
+
+    // Snapshots of four images a step are not for steps of two.
+    pictures::write(&folder.path().join("data"), 24);
+    let data = folder.path().join("data");
+    let small = [
+        "--image-size",
+        "32",
+        "--batch-size",
+        "4",
+        "--max-steps",
+        "2",
+    ];
+    succeeds(with(&small).arg("--data").arg(&data));
+    let other = fails(
+        example()
+            .arg("--resume")
+            .arg(&output)
+            .args(["--batch-size", "2"]),
+    );
+    assert!(
+        other.contains("another global_batch_size (4 there, 2 here)"),
+        "{other}"
+    );
+    succeeds(example().arg("--resume").arg(&output).args(TWO));
+}
