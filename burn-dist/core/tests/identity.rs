@@ -1,6 +1,8 @@
 //! What the launchers leave in the environment, as they do it, and what becomes of it.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
 use burn_dist_core::rendezvous::{Environment, Identity, IdentityError, Launcher, MeetingPoint};
 
 /// `NAME=value` by blanks.
@@ -156,6 +158,14 @@ fn slurm() {
         Some("tcp://gnode08:24242"),
         Launcher::Slurm,
     );
+    // Steps of a job run at the same time, and on the same hosts.
+    let ports = (0..100).map(|step| {
+        let task = task.replace("STEP_ID=0", &format!("STEP_ID={step}"));
+        of(&task).unwrap().meeting_point.unwrap().to_string()
+    });
+    let ports: BTreeSet<String> = ports.collect();
+    assert_eq!(ports.len(), 100);
+    assert!(ports.contains("tcp://gnode08:20161"), "{ports:?}");
     let named = format!("{task} BURN_DIST_RDZV=tcp://10.0.0.1:4000");
     assert_is(
         &named,
@@ -176,6 +186,126 @@ fn kubernetes_indexed_job() {
     );
     let error = of("JOB_COMPLETION_INDEX=1").unwrap_err().to_string();
     assert!(error.contains("not BURN_DIST_WORLD_SIZE"), "{error}");
+}
+
+/// As the manifest in the book passes labels on.
+const JOB_SET: &str = "JOBSET_NAME=train REPLICATED_JOB_NAME=workers JOB_INDEX=2 \
+                       REPLICATED_JOB_REPLICAS=3 JOB_COMPLETION_INDEX=1 BURN_DIST_WORLD_SIZE=12";
+
+#[test]
+fn kubernetes_job_set() {
+    assert_is(
+        JOB_SET,
+        (9, 12, None, None),
+        Some("tcp://train-workers-0-0.train:29500"),
+        Launcher::KubernetesJobSet,
+    );
+    // Jobs of several names: the set has its own numbers for them, and a coordinator.
+    let several = format!(
+        "{JOB_SET} JOB_GLOBAL_INDEX=3 GLOBAL_REPLICAS=4 MASTER_PORT=4000 \
+         MASTER_ADDR=train-driver-0-0.train"
+    );
+    assert_is(
+        &several,
+        (10, 12, None, None),
+        Some("tcp://train-driver-0-0.train:4000"),
+        Launcher::KubernetesJobSet,
+    );
+    let nowhere = of(&several.replace("MASTER_ADDR", "OTHER")).unwrap_err();
+    assert!(
+        nowhere.to_string().contains("set BURN_DIST_RDZV"),
+        "{nowhere}"
+    );
+    // One torchrun in each pod.
+    let torchrun = "RANK=5 WORLD_SIZE=24 MASTER_ADDR=a TORCHELASTIC_RUN_ID=x";
+    let found = of(&format!("{JOB_SET} {torchrun}")).unwrap();
+    assert_eq!((found.rank, found.launcher), (5, Launcher::Torchrun));
+}
+
+#[test]
+fn what_the_manifest_of_a_job_set_lacks_is_named_with_the_label_that_has_it() {
+    for (from, to, part) in [
+        (
+            "JOB_INDEX=2",
+            "",
+            "not JOB_INDEX: add it to env in the manifest, with valueFrom: fieldRef: fieldPath: metadata.labels['jobset.sigs.k8s.io/job-index']",
+        ),
+        (
+            "REPLICATED_JOB_REPLICAS=3",
+            "",
+            "metadata.labels['jobset.sigs.k8s.io/replicatedjob-replicas']",
+        ),
+        (
+            "JOB_INDEX=2",
+            "JOB_GLOBAL_INDEX=2",
+            "metadata.labels['jobset.sigs.k8s.io/global-replicas']",
+        ),
+        ("BURN_DIST_WORLD_SIZE=12", "", "not BURN_DIST_WORLD_SIZE"),
+        ("SIZE=12", "SIZE=13", "BURN_DIST_WORLD_SIZE is \"13\""),
+        ("JOB_INDEX=2", "JOB_INDEX=3", "JOB_INDEX is \"3\""),
+        ("REPLICAS=3", "REPLICAS=0", "BURN_DIST_WORLD_SIZE is \"12\""),
+        (
+            "COMPLETION_INDEX=1",
+            "COMPLETION_INDEX=4",
+            "JOB_COMPLETION_INDEX is \"4\"",
+        ),
+        ("REPLICATED_JOB_NAME=workers", "", "set BURN_DIST_RDZV"),
+    ] {
+        let text = of(&JOB_SET.replace(from, to)).unwrap_err().to_string();
+        assert!(text.contains(part) && !text.contains('\n'), "{to}: {text}");
+    }
+}
+
+#[test]
+fn launchers_say_which_run_it_is() {
+    let torchrun = "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a TORCHELASTIC_RUN_ID=x \
+                    TORCHELASTIC_RESTART_COUNT=1";
+    let slurm = "SLURM_JOB_ID=4242 SLURM_STEP_ID=3 SLURM_PROCID=0 SLURM_NTASKS=2 \
+                 SLURM_STEP_NODELIST=a";
+    let mpi = "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=prterun-vm-1@1 \
+               MASTER_ADDR=a";
+    let own = "BURN_DIST_RANK=0 BURN_DIST_WORLD_SIZE=2 BURN_DIST_RDZV=tcp://a:1";
+    let pmi = "PMI_RANK=0 PMI_SIZE=2";
+    for (variables, expected) in [
+        (String::new(), None),
+        (own.into(), None),
+        (format!("{own} BURN_DIST_RUN=7"), Some("7")),
+        // An agent on each of several hosts counts by itself.
+        (torchrun.into(), Some("x")),
+        (format!("{torchrun} GROUP_WORLD_SIZE=2"), Some("x")),
+        (
+            format!("{torchrun} GROUP_WORLD_SIZE=1"),
+            Some("x, restart 1"),
+        ),
+        (format!("{torchrun} BURN_DIST_RUN=7"), Some("7")),
+        (mpi.into(), Some("prterun-vm-1@1")),
+        (slurm.into(), Some("4242.3")),
+        (
+            format!("{slurm} SLURM_RESTART_COUNT=2"),
+            Some("4242.3, restart 2"),
+        ),
+        // srun --mpi=pmi2: both speak of the same processes.
+        (format!("{slurm} {pmi}"), Some("4242.3")),
+        // Steps that a person has made the ranks of one job.
+        (
+            format!("{} {own}", slurm.replace("NTASKS=2", "NTASKS=1")),
+            None,
+        ),
+        (JOB_SET.into(), Some("train")),
+        (
+            format!("{JOB_SET} JOBSET_UID=0f1e JOBSET_RESTART_ATTEMPT=1"),
+            Some("0f1e, restart 1"),
+        ),
+        (
+            "JOB_COMPLETION_INDEX=0 BURN_DIST_WORLD_SIZE=2 BURN_DIST_RDZV=tcp://a:1 \
+             BURN_DIST_RUN=0f1e"
+                .into(),
+            Some("0f1e"),
+        ),
+    ] {
+        let run = of(&variables).unwrap().run;
+        assert_eq!(run.as_deref(), expected, "{variables}");
+    }
 }
 
 /// A launcher inside another: the inner one knows the processes.

@@ -41,6 +41,7 @@ fn connect(rank: usize, world_size: usize, port: u16) -> World {
             port,
         }),
         launcher: Launcher::BurnDist,
+        run: None,
     };
     let options = Options {
         timeout: Duration::from_secs(60),

@@ -55,6 +55,7 @@ pub(crate) use name_resolution::own_name;
 pub use name_resolution::{NameResolution, resolve};
 pub use namespaces::Namespaces;
 pub use open_files::OpenFiles;
+pub(crate) use open_files::files_left;
 pub use quantity::{Bytes, Limit, Millicores};
 pub use shared_memory::SharedMemory;
 pub use transparent_huge_pages::TransparentHugePages;

@@ -39,6 +39,14 @@ impl OpenFiles {
     }
 }
 
+/// How many more files and sockets this process may open now.
+pub(crate) fn files_left() -> u64 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // Where nobody tells, as many as are usual.
+    let open = std::fs::read_dir("/proc/self/fd").map_or(64, |files| files.count() as u64);
+    limit.saturating_sub(open)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -49,6 +57,16 @@ mod tests {
         let found = OpenFiles::gather();
         assert!(found.soft.value.unwrap().allows(1), "{found:?}");
         assert!(found.hard.value >= found.soft.value, "{found:?}");
+    }
+
+    #[test]
+    fn each_file_that_is_opened_is_one_less() {
+        let before = files_left();
+        let files = [(); 100].map(|()| std::fs::File::open("/dev/null").unwrap());
+        // Other tests open and close some at the same time.
+        let taken = before - files_left();
+        assert!((50..=150).contains(&taken), "{taken}");
+        drop(files);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::rendezvous::MeetingPoint;
 /// A program to be started as the ranks of a job, which find in their environment who they are.
 ///
 /// Each rank gets `BURN_DIST_RANK`, `BURN_DIST_WORLD_SIZE`, `BURN_DIST_LOCAL_RANK`,
-/// `BURN_DIST_LOCAL_WORLD_SIZE`, `BURN_DIST_RDZV` and, unless the environment has one or names its file
+/// `BURN_DIST_LOCAL_WORLD_SIZE`, `BURN_DIST_RDZV`, a random `BURN_DIST_RUN` and, unless the environment has one or names its file
 /// in `BURN_DIST_TOKEN_FILE`, a random `BURN_DIST_TOKEN`. What other launchers have left is taken away.
 /// Standard input is empty.
 ///
@@ -138,6 +138,7 @@ impl Launch {
         variables::check(&self.variables)?;
         let mut variables = self.variables.clone();
         variables.extend(variables::token(&self.variables)?);
+        variables.push(variables::run()?);
         match self.hosts.is_empty() {
             true => self.run_here(variables),
             false => self.run_on_hosts(variables),

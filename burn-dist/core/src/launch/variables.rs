@@ -1,4 +1,4 @@
-//! What a rank finds in its environment: who it is, where all meet, and their token.
+//! What a rank finds in its environment: who it is, where all meet, their token, and the run.
 //!
 //! What other launchers have left is taken away: it speaks of the launcher, not of its ranks, and a
 //! half of it would be an error.
@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use super::error::LaunchError;
+use crate::rendezvous::RUN;
 
 /// A variable and its value.
 pub(super) type Variable = (OsString, OsString);
@@ -16,12 +17,13 @@ const TOKEN: &str = "BURN_DIST_TOKEN";
 const TOKEN_FILE: &str = "BURN_DIST_TOKEN_FILE";
 
 /// What is said of each rank, and of the launcher.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "BURN_DIST_RANK",
     "BURN_DIST_WORLD_SIZE",
     "BURN_DIST_LOCAL_RANK",
     "BURN_DIST_LOCAL_WORLD_SIZE",
     RENDEZVOUS,
+    RUN,
     "BURN_DIST_SSH",
 ];
 
@@ -107,10 +109,19 @@ pub(super) fn token(variables: &[Variable]) -> Result<Option<Variable>, LaunchEr
     if given(TOKEN) || given(TOKEN_FILE) {
         return Ok(None);
     }
-    let mut bytes = [0; 32];
+    Ok(Some((TOKEN.into(), random::<32>()?.into())))
+}
+
+/// What tells this run from others: ranks that an earlier one has left may know the same token.
+pub(super) fn run() -> Result<Variable, LaunchError> {
+    Ok((RUN.into(), random::<8>()?.into()))
+}
+
+/// So many random bytes, as text.
+fn random<const BYTES: usize>() -> Result<String, LaunchError> {
+    let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(LaunchError::random)?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Some((TOKEN.into(), text.into())))
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn is_of_another(name: &OsStr) -> bool {
@@ -137,6 +148,7 @@ mod tests {
             "PMI_RANK=7 PMI_SIZE=2 MPI_LOCALRANKID=x MPI_LOCALNRANKS=2",
             "SLURM_STEP_ID=0 SLURM_PROCID=9 SLURM_NTASKS=2 SLURM_LOCALID=x",
             "JOB_COMPLETION_INDEX=5",
+            "JOB_COMPLETION_INDEX=5 JOBSET_NAME=a JOB_INDEX=0 REPLICATED_JOB_REPLICAS=3",
         ] {
             let pairs = || {
                 others

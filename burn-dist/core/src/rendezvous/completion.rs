@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::RendezvousError;
 use super::handshake::PATIENCE;
 use super::stream::Stream;
-use super::wire::{self, Until};
+use super::time_limit::TimeLimit;
+use super::wire::{self, Until, WireError};
 
 /// Between two looks.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -66,7 +67,17 @@ impl<'a> Completion<'a> {
             }
             let deadline = Instant::now() + PATIENCE;
             let said = wire::receive(&mut Until { stream, deadline });
-            match said.map_err(|error| lost(error.to_string()))? {
+            let said = said.map_err(|error| match error {
+                WireError::Io(error) if error.kind() == ErrorKind::TimedOut => {
+                    RendezvousError::Silent {
+                        ranks: vec![rank],
+                        seconds: PATIENCE.as_secs_f64(),
+                        awaited: "the rest of a message",
+                    }
+                }
+                error => lost(error.to_string()),
+            });
+            match said? {
                 Said::Connected => drop(self.connected.borrow_mut().insert(rank)),
                 Said::Failed(reason) => return Err(RendezvousError::Refused(reason)),
             }
@@ -82,9 +93,8 @@ impl<'a> Completion<'a> {
     pub fn conclude<T>(
         self,
         own: Result<T, RendezvousError>,
-        timeout: Duration,
+        time: TimeLimit,
     ) -> Result<T, RendezvousError> {
-        let deadline = Instant::now() + timeout;
         let own = own.map_err(|error| match error {
             RendezvousError::Unconnectable { .. } => self.cause().unwrap_or(error),
             error => error,
@@ -93,7 +103,7 @@ impl<'a> Completion<'a> {
             if self.rank != 0 {
                 self.say(&Said::Connected);
             }
-            self.wait(deadline, timeout)?;
+            self.wait(time)?;
             Ok(links)
         });
         match &outcome {
@@ -117,19 +127,24 @@ impl<'a> Completion<'a> {
     }
 
     /// Waits for what all others say: of rank 0, or to rank 0.
-    fn wait(&self, deadline: Instant, timeout: Duration) -> Result<(), RendezvousError> {
+    fn wait(&self, time: TimeLimit) -> Result<(), RendezvousError> {
+        let (time, awaited) = match self.rank {
+            0 => (time, "that it is connected to all others"),
+            // Rank 0 knows who is missing, and says it.
+            _ => (time.and(PATIENCE), "that all are connected"),
+        };
         loop {
             self.check()?;
             let connected = self.connected.borrow();
             if connected.len() == self.control.len() {
                 return Ok(());
             }
-            if Instant::now() >= deadline {
+            if time.rest().is_zero() {
                 let missing = self.control.keys().filter(|rank| !connected.contains(rank));
-                return Err(RendezvousError::Unconnected {
-                    rank: self.rank,
+                return Err(RendezvousError::Silent {
                     ranks: missing.copied().collect(),
-                    seconds: timeout.as_secs_f64(),
+                    seconds: time.seconds(),
+                    awaited,
                 });
             }
             drop(connected);
@@ -144,12 +159,4 @@ impl<'a> Completion<'a> {
             let _ = wire::send(&mut Until { stream, deadline }, said);
         }
     }
-}
-
-/// Whether a connection was closed from the other side while it was new, as by a rank that hears too many at once.
-pub(super) fn is_turned_away(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-    )
 }

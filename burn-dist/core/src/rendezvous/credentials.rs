@@ -4,10 +4,12 @@ use super::token::Token;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 
-/// A token, and TLS if it is wanted.
+/// A token, the run of the job, and TLS if it is wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials {
     pub token: Token,
+    /// What tells this run of the job from others, if its launcher says so.
+    pub run: Option<String>,
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
 }
@@ -42,13 +44,14 @@ impl TlsError {
 }
 
 impl Credentials {
-    /// Recognises by `token`; encrypts with a new certificate, if `tls` is wanted.
-    pub fn new(token: &Token, tls: bool) -> Result<Self, TlsError> {
+    /// Recognises by `token` and `run`; encrypts with a new certificate, if `tls` is wanted.
+    pub fn new(token: &Token, run: Option<&str>, tls: bool) -> Result<Self, TlsError> {
         if let Some(error) = TlsError::of(token).filter(|_| tls) {
             return Err(error);
         }
         Ok(Self {
             token: token.clone(),
+            run: run.map(ToOwned::to_owned),
             #[cfg(feature = "tls")]
             tls: tls
                 .then(Tls::new)
@@ -74,10 +77,10 @@ mod tests {
     #[test]
     fn tls_needs_a_token_and_a_program_that_can() {
         let (token, none) = (Token::new("secret"), Token::default());
-        assert!(!Credentials::new(&none, false).unwrap().encrypt());
+        assert!(!Credentials::new(&none, None, false).unwrap().encrypt());
         let (outcome, without) = (
-            Credentials::new(&token, true),
-            Credentials::new(&none, true),
+            Credentials::new(&token, None, true),
+            Credentials::new(&none, None, true),
         );
         if cfg!(feature = "tls") {
             assert!(outcome.unwrap().encrypt());

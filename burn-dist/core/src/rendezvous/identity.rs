@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::environment::Environment;
 use super::launcher::Launcher;
+use super::run;
 
 /// Where the processes of a job meet first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,9 @@ pub struct Identity {
     pub local_world_size: Option<usize>,
     /// Where the processes meet; `None` if there is one only.
     pub meeting_point: Option<MeetingPoint>,
+    /// What tells this run of the job from others: `BURN_DIST_RUN`, or what the launcher says of it. Processes of another
+    /// run are turned away. `None` if nobody says.
+    pub run: Option<String>,
     /// Who has said so.
     pub launcher: Launcher,
 }
@@ -70,6 +74,16 @@ pub enum IdentityError {
         value: String,
         /// What it may be.
         expected: &'static str,
+    },
+    /// The manifest of a JobSet does not pass on what its pods need.
+    #[error(
+        "JOBSET_NAME is set, but not {name}: add it to env in the manifest, with valueFrom: fieldRef: fieldPath: metadata.labels['{label}'], or unset JOBSET_NAME"
+    )]
+    Label {
+        /// The variable that is missing.
+        name: &'static str,
+        /// The label of the pod that has its value.
+        label: &'static str,
     },
     /// A rank that its world has not.
     #[error("{launcher} says rank {rank} of {world_size}: ranks count from 0")]
@@ -136,6 +150,10 @@ impl Identity {
                 });
             }
         }
+        // Launchers that say the same speak of the same processes.
+        let same = |other: &&Self| (first.rank, first.world_size) == (other.rank, other.world_size);
+        let run = environment.text(run::VARIABLE).map(ToOwned::to_owned);
+        let run = run.or_else(|| found.iter().filter(same).find_map(|one| one.run.clone()));
         let named = super::launcher::named_meeting_point(environment)?;
         let others = found.into_iter().map(|identity| identity.meeting_point);
         let meeting_point = named.or_else(|| others.flatten().next());
@@ -147,6 +165,7 @@ impl Identity {
         }
         Ok(Self {
             meeting_point: meeting_point.filter(|_| first.world_size > 1),
+            run,
             ..first
         })
     }
@@ -158,6 +177,7 @@ impl Identity {
             local_rank: Some(0),
             local_world_size: Some(1),
             meeting_point: None,
+            run: None,
             launcher: Launcher::None,
         }
     }

@@ -12,53 +12,60 @@ use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
 use super::identity::MeetingPoint;
 use super::interface_filter::{DOWN, InterfaceError};
 use super::meeting::PURPOSE;
+use super::meeting_file::MeetingFile;
 use super::member::{Join, Roster, Welcome};
 use super::stream::Stream;
+use super::time_limit::TimeLimit;
 use super::wire::{self, Until, WireError};
 use crate::report::Report;
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long another token is taken for that of an old job which is about to end.
+/// How long another token or run is taken for that of an old job which is about to end.
 const OLD_JOB: Duration = Duration::from_secs(10);
 
 /// Connects to rank 0. Names that are not known yet, hosts that are not up and processes that do not listen yet are
-/// tried again until `deadline`: so the order in which processes start does not matter.
+/// tried again until `time` is over: so the order in which processes start does not matter.
 pub(super) fn reach(
     point: &MeetingPoint,
     credentials: &Credentials,
     source: &dyn Fn(&IpAddr) -> Result<Option<IpAddr>, RendezvousError>,
-    timeout: Duration,
+    time: TimeLimit,
     report: &Report,
 ) -> Result<Stream, RendezvousError> {
     let started = Instant::now();
-    let deadline = started + timeout;
     let mut tell = started + Duration::from_secs(10);
     loop {
-        let reason = match attempt(point, credentials, source, deadline) {
+        let failed = match attempt(point, credentials, source, time) {
             Ok(stream) => return Ok(stream),
             Err(Attempt::Never(error)) => return Err(error),
-            Err(Attempt::Later(reason)) => reason,
-            Err(Attempt::Handshake(error)) => {
-                // Who does not speak the protocol may have rank 0's port before it.
-                let lasting = !matches!(error, HandshakeError::Io(_) | HandshakeError::Stranger);
-                if lasting && started.elapsed() > OLD_JOB {
-                    return Err(RendezvousError::Handshake {
-                        point: point.clone(),
-                        error,
-                    });
-                }
-                error.to_string()
-            }
+            Err(failed) => failed,
         };
         let now = Instant::now();
-        if now + PAUSE >= deadline {
-            return Err(RendezvousError::Unreached {
-                point: point.clone(),
-                seconds: timeout.as_secs_f64(),
-                reason: explained(point, reason),
-            });
-        }
+        let is_over = now + PAUSE >= time.end;
+        let unreached = |reason| RendezvousError::Unreached {
+            point: point.clone(),
+            seconds: time.seconds(),
+            reason,
+        };
+        let reason = match failed {
+            // Who does not speak the protocol may have rank 0's port before it.
+            Attempt::Handshake(error)
+                if is_over
+                    || started.elapsed() > OLD_JOB
+                        && !matches!(error, HandshakeError::Stranger) =>
+            {
+                return Err(RendezvousError::Handshake {
+                    point: point.clone(),
+                    error,
+                });
+            }
+            Attempt::Absent(reason) if is_over => return Err(unreached(advised(point, reason))),
+            Attempt::Silent(reason) if is_over => return Err(unreached(reason)),
+            Attempt::Handshake(error) => error.to_string(),
+            Attempt::Absent(reason) | Attempt::Silent(reason) => reason,
+            Attempt::Never(error) => return Err(error),
+        };
         if now >= tell {
             tell = now + Duration::from_secs(10);
             report.note(&format!("waiting for rank 0 at {point}: {reason}"));
@@ -67,23 +74,30 @@ pub(super) fn reach(
     }
 }
 
-/// What was not reached, with what a loopback address means to other hosts.
-fn explained(point: &MeetingPoint, reason: String) -> String {
+/// What to do about a rank 0 that is not there, with what a loopback address means to other hosts.
+fn advised(point: &MeetingPoint, reason: String) -> String {
+    let advice = format!("{reason}; start it, or allow more time by BURN_DIST_TIMEOUT");
     match point {
         MeetingPoint::Tcp { host, .. }
             if host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()) =>
         {
             format!(
-                "{reason}; {host} is the loopback of this host and network namespace, from others give the address of rank 0 in the network"
+                "{advice}; {host} is the loopback of this host and network namespace, from others give the address of rank 0 in the network"
             )
         }
-        _ => reason,
+        _ => advice,
     }
 }
 
+/// Why rank 0 is not reached.
 enum Attempt {
-    Later(String),
+    /// Nobody listens there, or it is not known where.
+    Absent(String),
+    /// Somebody listens and says nothing.
+    Silent(String),
+    /// Who listens is somebody else.
     Handshake(HandshakeError),
+    /// And will not be.
     Never(RendezvousError),
 }
 
@@ -91,27 +105,31 @@ fn attempt(
     point: &MeetingPoint,
     credentials: &Credentials,
     source: &dyn Fn(&IpAddr) -> Result<Option<IpAddr>, RendezvousError>,
-    deadline: Instant,
+    time: TimeLimit,
 ) -> Result<Stream, Attempt> {
-    let addresses = addresses(point).map_err(Attempt::Later)?;
+    let addresses = addresses(point, &credentials.run).map_err(Attempt::Absent)?;
     let mut reason = format!("{point} stands for no address");
     for address in addresses {
         let from = source(&address.ip()).map_err(no_source)?;
-        let rest = deadline
-            .saturating_duration_since(Instant::now())
-            .min(PATIENCE);
+        let rest = time.rest().min(PATIENCE);
         if rest.is_zero() {
             break;
         }
         match connect(address, from, rest) {
             Ok(socket) => {
-                let known = recognise(socket, Side::Connects, credentials, PURPOSE);
-                return known.map_err(Attempt::Handshake);
+                let deadline = Instant::now() + PATIENCE;
+                let known = recognise(socket, Side::Connects, credentials, PURPOSE, deadline);
+                return known.map_err(|error| match error {
+                    HandshakeError::Io(error) => Attempt::Silent(format!(
+                        "{address} accepts connections and does not say who it is: {error}; it may be stopped or overloaded, or another program"
+                    )),
+                    error => Attempt::Handshake(error),
+                });
             }
             Err(error) => reason = format!("{address}: {error}"),
         }
     }
-    Err(Attempt::Later(reason))
+    Err(Attempt::Absent(reason))
 }
 
 /// An interface that is down may come up, as in a container that has just started; one that is not there does not.
@@ -120,13 +138,13 @@ fn no_source(error: RendezvousError) -> Attempt {
         RendezvousError::Interface(InterfaceError::NoMatch { rejected, .. })
             if rejected.iter().any(|(_, reason)| *reason == DOWN) =>
         {
-            Attempt::Later(error.to_string())
+            Attempt::Absent(error.to_string())
         }
         _ => Attempt::Never(error),
     }
 }
 
-fn addresses(point: &MeetingPoint) -> Result<Vec<SocketAddr>, String> {
+fn addresses(point: &MeetingPoint, run: &Option<String>) -> Result<Vec<SocketAddr>, String> {
     match point {
         MeetingPoint::Tcp { host, port } => {
             let resolved = (host.as_str(), *port).to_socket_addrs();
@@ -134,14 +152,7 @@ fn addresses(point: &MeetingPoint) -> Result<Vec<SocketAddr>, String> {
                 .map(Iterator::collect)
                 .map_err(|error| error.to_string())
         }
-        MeetingPoint::File(path) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-            let lines = text.lines().map(|line| line.parse::<SocketAddr>());
-            lines
-                .collect::<Result<_, _>>()
-                .map_err(|_| format!("{} is no file of rank 0: remove it", path.display()))
-        }
+        MeetingPoint::File(path) => MeetingFile::addresses(path, run),
     }
 }
 
@@ -172,9 +183,10 @@ pub(super) fn connect(
 pub(super) fn join(
     stream: &Stream,
     join: &Join,
-    timeout: Duration,
+    time: TimeLimit,
 ) -> Result<Roster, RendezvousError> {
-    let deadline = Instant::now() + timeout;
+    // Rank 0 knows more of who is missing, and says it when its time is over.
+    let deadline = time.end + PATIENCE;
     let mut stream = Until { stream, deadline };
     let outcome = wire::send(&mut stream, join).and_then(|()| wire::receive(&mut stream));
     match outcome {
@@ -186,7 +198,7 @@ pub(super) fn join(
         Ok(Welcome::Refused(reason)) => Err(RendezvousError::Refused(reason)),
         Err(WireError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
             Err(RendezvousError::Late {
-                seconds: timeout.as_secs_f64(),
+                seconds: time.seconds(),
             })
         }
         Err(error) => Err(RendezvousError::Lost {

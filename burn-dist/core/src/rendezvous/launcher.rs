@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter};
 use super::environment::Environment;
 use super::host_list;
 use super::identity::{Identity, IdentityError, MeetingPoint};
+use super::run;
 
 /// Who starts processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +22,9 @@ pub enum Launcher {
     Pmi,
     /// A step of Slurm: `SLURM_PROCID`.
     Slurm,
+    /// A JobSet of Kubernetes: `JOBSET_NAME` and `JOB_INDEX`, which its manifest takes from labels, `JOB_COMPLETION_INDEX`,
+    /// and `BURN_DIST_WORLD_SIZE` in its manifest.
+    KubernetesJobSet,
     /// An indexed job of Kubernetes: `JOB_COMPLETION_INDEX`, and `BURN_DIST_WORLD_SIZE` in its manifest.
     KubernetesJob,
     /// Nobody: one process alone.
@@ -36,6 +40,7 @@ impl Display for Launcher {
             Self::OpenMpi => "Open MPI",
             Self::Pmi => "PMI",
             Self::Slurm => "Slurm",
+            Self::KubernetesJobSet => "the Kubernetes JobSet",
             Self::KubernetesJob => "the Kubernetes job",
             Self::None => "no launcher",
         })
@@ -50,13 +55,14 @@ const PORTS: std::ops::Range<u64> = 20_000..32_000;
 
 impl Launcher {
     /// All that leave something behind, in the order in which they are asked.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::BurnDist,
         Self::Torchrun,
         Self::Kubeflow,
         Self::OpenMpi,
         Self::Pmi,
         Self::Slurm,
+        Self::KubernetesJobSet,
         Self::KubernetesJob,
     ];
 
@@ -87,7 +93,8 @@ impl Launcher {
                 ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
             )?,
             Self::Slurm => variables.slurm()?,
-            Self::KubernetesJob => variables.kubernetes_job()?,
+            Self::KubernetesJobSet => variables.job_set()?,
+            Self::KubernetesJob => variables.job()?,
             Self::None => None,
         };
         let Some(found) = found else { return Ok(None) };
@@ -101,6 +108,7 @@ impl Launcher {
         let meeting_point = variables.meeting_point(&found)?;
         Ok(Some(Identity {
             meeting_point,
+            run: run::of_launcher(self, environment),
             ..found
         }))
     }
@@ -115,7 +123,7 @@ impl Launcher {
             // mpirun starts its daemons as a step of Slurm.
             (Self::OpenMpi | Self::Pmi, Self::Slurm) => true,
             // Pods of an indexed job, with a launcher of their own inside.
-            (_, Self::KubernetesJob) => true,
+            (_, Self::KubernetesJob | Self::KubernetesJobSet) => true,
             _ => false,
         }
     }
@@ -154,17 +162,17 @@ pub(super) fn named_meeting_point(
 }
 
 /// The environment as one launcher has left it.
-struct Variables<'a> {
+pub(super) struct Variables<'a> {
     launcher: Launcher,
     environment: &'a Environment,
 }
 
 impl Variables<'_> {
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.environment.text(name)
     }
 
-    fn number(&self, name: &'static str) -> Result<Option<usize>, IdentityError> {
+    pub(super) fn number(&self, name: &'static str) -> Result<Option<usize>, IdentityError> {
         let Some(value) = self.text(name) else {
             return Ok(None);
         };
@@ -176,7 +184,7 @@ impl Variables<'_> {
     }
 
     /// Rank and world size, and the numbers on the host, which may be missing.
-    fn identity(
+    pub(super) fn identity(
         &self,
         ranks: [&'static str; 2],
         [local_rank, local_world_size]: [&'static str; 2],
@@ -190,6 +198,7 @@ impl Variables<'_> {
             local_rank: self.number(local_rank)?,
             local_world_size: self.number(local_world_size)?,
             meeting_point: None,
+            run: None,
             launcher: self.launcher,
         }))
     }
@@ -214,10 +223,6 @@ impl Variables<'_> {
             (None, Some(_)) => Err(missing(world_size, rank)),
             (Some(rank), Some(world_size)) => Ok(Some((rank, world_size))),
         }
-    }
-
-    fn in_indexed_job(&self) -> bool {
-        self.text("JOB_COMPLETION_INDEX").is_some()
     }
 
     /// One process on each node; more are a launcher's to start.
@@ -269,18 +274,9 @@ impl Variables<'_> {
             local_rank: self.number("SLURM_LOCALID")?,
             local_world_size: node.and_then(|node| tasks.get(node).copied()),
             meeting_point: None,
+            run: None,
             launcher: self.launcher,
         }))
-    }
-
-    fn kubernetes_job(&self) -> Result<Option<Identity>, IdentityError> {
-        match self.in_indexed_job() {
-            true => self.identity(
-                ["JOB_COMPLETION_INDEX", "BURN_DIST_WORLD_SIZE"],
-                ["BURN_DIST_LOCAL_RANK", "BURN_DIST_LOCAL_WORLD_SIZE"],
-            ),
-            false => Ok(None),
-        }
     }
 
     /// Where the processes of this launcher meet, as far as it says.
@@ -308,11 +304,15 @@ impl Variables<'_> {
                     .or(self.text("SLURM_JOB_NODELIST"));
                 let hosts = list.and_then(host_list::hosts);
                 let first = hosts.and_then(|hosts| hosts.into_iter().next());
-                first.and_then(|host| tcp(&host, self.job_port("SLURM_JOB_ID")))
+                first.and_then(|host| tcp(&host, self.step_port()))
+            }
+            Launcher::KubernetesJobSet => {
+                let port = self.port("MASTER_PORT")?.unwrap_or(DEFAULT_PORT);
+                self.first_of_job_set().and_then(|host| tcp(&host, port))
             }
             // All on this host.
             Launcher::OpenMpi if found.local_world_size == Some(found.world_size) => {
-                tcp("127.0.0.1", self.job_port("PMIX_NAMESPACE"))
+                tcp("127.0.0.1", port_of(self.value("PMIX_NAMESPACE")))
             }
             Launcher::Pmi if found.local_world_size == Some(found.world_size) => {
                 // Hydra leaves nothing that tells one job from another.
@@ -336,15 +336,26 @@ impl Variables<'_> {
         }
     }
 
-    /// A port that every process of a job comes to by itself, from what names the job.
-    fn job_port(&self, name: &str) -> u16 {
-        let job = self.text(name).unwrap_or_default();
-        let number = job.parse::<u64>().unwrap_or_else(|_| {
+    /// The port of a step of Slurm, which every task comes to by itself. Steps of one job may run at the same time, and jobs
+    /// that were submitted one after the other: a prime keeps their ports apart.
+    fn step_port(&self) -> u16 {
+        let (job, step) = (self.value("SLURM_JOB_ID"), self.value("SLURM_STEP_ID"));
+        port_of(job.wrapping_add(step.wrapping_mul(7_919)))
+    }
+
+    /// A number for the value of a variable: itself, if it is one.
+    fn value(&self, name: &str) -> u64 {
+        let text = self.text(name).unwrap_or_default();
+        text.parse::<u64>().unwrap_or_else(|_| {
             // FNV-1a.
-            job.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             })
-        });
-        (PORTS.start + number % (PORTS.end - PORTS.start)) as u16
+        })
     }
+}
+
+/// The port of a job that has this number.
+fn port_of(number: u64) -> u16 {
+    (PORTS.start + number % (PORTS.end - PORTS.start)) as u16
 }

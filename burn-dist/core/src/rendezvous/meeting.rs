@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::Path;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use super::handshake::PATIENCE;
 use super::identity::MeetingPoint;
 use super::member::{Join, Roster, Welcome};
 use super::stream::Stream;
+use super::time_limit::TimeLimit;
 use super::wire::{self, Until};
 use crate::report::Report;
 
@@ -55,44 +55,23 @@ pub(super) fn open(point: &MeetingPoint) -> Result<TcpListener, RendezvousError>
     outcome.map_err(|error| RendezvousError::Listen { port, error })
 }
 
-/// Writes the addresses at which `listener` is reached to a file that the others read.
-pub(super) fn publish(
-    path: &Path,
-    listener: &TcpListener,
-    addresses: &[IpAddr],
-) -> Result<(), RendezvousError> {
-    let failed = |error| RendezvousError::File {
-        path: path.into(),
-        error,
-    };
-    if path.exists() {
-        return Err(failed(io::ErrorKind::AlreadyExists.into()));
-    }
-    let port = listener.local_addr().map_err(failed)?.port();
-    let lines: Vec<String> = addresses
-        .iter()
-        .map(|address| SocketAddr::new(*address, port).to_string())
-        .collect();
-    // Whole or not at all.
-    let draft = path.with_extension(format!("draft-{}", std::process::id()));
-    std::fs::write(&draft, lines.join("\n") + "\n").map_err(failed)?;
-    std::fs::rename(&draft, path).map_err(failed)
-}
-
 /// Waits until all ranks have joined, and welcomes them: all members, and the connections to those above rank 0.
 pub(super) fn gather(
     listener: TcpListener,
     credentials: &Credentials,
-    own: Join,
-    timeout: Duration,
+    mut own: Join,
+    time: TimeLimit,
     report: &Report,
 ) -> Result<(Roster, BTreeMap<usize, Stream>), RendezvousError> {
     let (acceptor, joins) = Acceptor::start(listener, credentials, PURPOSE.to_vec(), report)?;
     let mut world = [0; 16];
     getrandom::fill(&mut world).map_err(io::Error::other)?;
     let mut joined = BTreeMap::new();
-    let deadline = Instant::now() + timeout;
-    let outcome = wait_for_all(&own, &joins, &mut joined, deadline, report).and_then(|()| {
+    let outcome = wait_for_all(&own, &joins, &mut joined, time.end, report).and_then(|()| {
+        if own.member.address.is_unspecified() {
+            let sockets = joined.values().map(|(_, stream)| stream.socket());
+            own.member.address = reached_at(sockets).unwrap_or(own.member.address);
+        }
         let members = joined.values().map(|(join, _)| join.member.clone());
         let roster = Roster {
             world: world.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -124,6 +103,19 @@ pub(super) fn gather(
         streams.insert(rank, stream);
     }
     Ok((roster, streams))
+}
+
+/// The address at which most of the other ends of `sockets` reach this process; loopback only if there is no other.
+fn reached_at<'a>(sockets: impl Iterator<Item = &'a TcpStream>) -> Option<IpAddr> {
+    let local = sockets.filter_map(|socket| socket.local_addr().ok());
+    let mut counts = BTreeMap::<IpAddr, usize>::new();
+    for address in local {
+        *counts.entry(address.ip().to_canonical()).or_default() += 1;
+    }
+    let best = counts
+        .into_iter()
+        .max_by_key(|(address, count)| (!address.is_loopback(), *count));
+    best.map(|(address, _)| address)
 }
 
 /// Tells all why there will be no world: those at the ends of `streams`, and for a moment those that still come, if

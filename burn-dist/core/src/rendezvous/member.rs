@@ -64,7 +64,8 @@ impl Host {
 pub struct Member {
     /// Its rank.
     pub rank: usize,
-    /// The address at which others reach it: that of its end of the connection to rank 0.
+    /// The address at which others reach it: that of its end of the connection to rank 0; of rank 0 itself, that of
+    /// its ends of most of these.
     pub address: IpAddr,
     /// The port at which it waits for the ranks above.
     pub port: u16,

@@ -4,7 +4,6 @@
 //! another job with the same token is turned away as well.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
@@ -12,14 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use super::RendezvousError;
 use super::acceptor::Acceptor;
-use super::completion::{Completion, LOOK, is_turned_away};
+use super::completion::{Completion, LOOK};
 use super::credentials::Credentials;
 use super::handshake::{HandshakeError, PATIENCE, Side, recognise};
 use super::joining::connect;
 use super::member::{Member, Roster};
 use super::stream::Stream;
+use super::time_limit::TimeLimit;
 use super::wire::{self, Until};
 use crate::report::Report;
+
+/// The longest time between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long it is tried without a word.
+const TELL: Duration = Duration::from_secs(10);
 
 /// What a connection between two ranks says first.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,7 +46,7 @@ pub(super) struct Mesh<'a> {
     pub first: Option<IpAddr>,
     /// Address that connections come from.
     pub from: Option<IpAddr>,
-    pub timeout: Duration,
+    pub time: TimeLimit,
     pub report: &'a Report,
 }
 
@@ -61,16 +66,12 @@ impl Mesh<'_> {
         completion: &Completion<'_>,
     ) -> Result<Vec<Vec<Stream>>, RendezvousError> {
         let ranks = self.roster.members.len();
-        let deadline = Instant::now() + self.timeout;
         let (acceptor, greetings) =
             Acceptor::start::<Greeting>(listener, self.credentials, self.purpose(), self.report)?;
         let mut found: BTreeMap<(usize, usize), Stream> = BTreeMap::new();
         for peer in 0..self.rank {
             for lane in 0..self.lanes(peer) {
-                found.insert(
-                    (peer, lane),
-                    self.connect_to(peer, lane, deadline, completion)?,
-                );
+                found.insert((peer, lane), self.connect_to(peer, lane, completion)?);
             }
         }
         let above = (self.rank + 1..ranks).flat_map(|peer| {
@@ -80,7 +81,7 @@ impl Mesh<'_> {
         let mut missing: Vec<(usize, usize)> = above.collect();
         while !missing.is_empty() {
             completion.check()?;
-            let rest = deadline.saturating_duration_since(Instant::now());
+            let rest = self.time.rest();
             let greeting = greetings.recv_timeout(rest.min(LOOK));
             if greeting.is_err() && !rest.is_zero() {
                 continue;
@@ -91,7 +92,7 @@ impl Mesh<'_> {
                 return Err(RendezvousError::Unconnected {
                     rank: self.rank,
                     ranks,
-                    seconds: self.timeout.as_secs_f64(),
+                    seconds: self.time.seconds(),
                 });
             };
             if let Some(index) = missing.iter().position(|one| *one == (rank, lane)) {
@@ -109,61 +110,65 @@ impl Mesh<'_> {
         Ok(links)
     }
 
+    /// Connects to `peer`, again and again: it listens since before it joined, but the way to it may be cut for a while,
+    /// or too many strangers may come.
     fn connect_to(
         &self,
         peer: usize,
         lane: usize,
-        deadline: Instant,
         completion: &Completion<'_>,
     ) -> Result<Stream, RendezvousError> {
         let member = &self.roster.members[peer];
         let address = self.first.filter(|_| peer == 0).unwrap_or(member.address);
         let address = SocketAddr::new(address, member.port);
+        let failed = |reason: String| RendezvousError::Unconnectable {
+            rank: self.rank,
+            peer,
+            host: member.host.name.clone(),
+            address,
+            reason,
+        };
+        let (mut pause, mut tell) = (LOOK, Instant::now() + TELL);
         loop {
             completion.check()?;
-            let rest = deadline.saturating_duration_since(Instant::now());
-            let failed = |reason: String| RendezvousError::Unconnectable {
-                rank: self.rank,
-                peer,
-                host: member.host.name.clone(),
-                address,
-                reason,
-            };
-            if rest.is_zero() {
-                return Err(failed("it does not answer".into()));
-            }
-            let socket = match connect(address, self.from, rest.min(PATIENCE)) {
-                Ok(socket) => socket,
-                // It listens since before it joined: nobody else comes later.
-                Err(error) if error.kind() == ErrorKind::TimedOut => continue,
-                Err(error) => return Err(failed(error.to_string())),
-            };
-            let known = recognise(socket, Side::Connects, self.credentials, &self.purpose());
-            let stream = match known {
-                Ok(stream) => stream,
-                // It is slow, or this rank is.
-                Err(HandshakeError::Io(error)) if error.kind() == ErrorKind::TimedOut => continue,
-                // Too many connect to it at once, of which most are strangers.
-                Err(HandshakeError::Io(error)) if is_turned_away(&error) => {
-                    std::thread::sleep(LOOK);
-                    continue;
+            let reason = match self.attempt(address) {
+                Ok(stream) => {
+                    let greeting = Greeting {
+                        rank: self.rank,
+                        lane,
+                    };
+                    let mut until = Until {
+                        stream: &stream,
+                        deadline: Instant::now() + PATIENCE,
+                    };
+                    wire::send(&mut until, &greeting).map_err(|error| failed(error.to_string()))?;
+                    return Ok(stream);
                 }
+                Err(HandshakeError::Io(error)) => error.to_string(),
                 Err(error) => return Err(failed(error.to_string())),
             };
-            let greeting = Greeting {
-                rank: self.rank,
-                lane,
-            };
-            let deadline = Instant::now() + PATIENCE;
-            wire::send(
-                &mut Until {
-                    stream: &stream,
-                    deadline,
-                },
-                &greeting,
-            )
-            .map_err(|error| failed(error.to_string()))?;
-            return Ok(stream);
+            if self.time.rest() <= pause {
+                let seconds = self.time.seconds();
+                return Err(failed(format!(
+                    "not within {seconds:.0} s, at last: {reason}"
+                )));
+            }
+            if Instant::now() >= tell {
+                tell = Instant::now() + TELL;
+                let line = format!("waiting for rank {peer} at {address}: {reason}");
+                self.report.note(&line);
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
+    }
+
+    fn attempt(&self, address: SocketAddr) -> Result<Stream, HandshakeError> {
+        // Some time for a first attempt, and none that cannot be waited.
+        let rest = self.time.rest().clamp(LOOK, PATIENCE);
+        let socket = connect(address, self.from, rest)?;
+        let deadline = Instant::now() + rest;
+        let (credentials, purpose) = (self.credentials, self.purpose());
+        recognise(socket, Side::Connects, credentials, &purpose, deadline)
     }
 }

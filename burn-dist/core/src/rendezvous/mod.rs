@@ -5,18 +5,23 @@
 //! | `environment` | the variables of a process |
 //! | `launcher` | what each launcher leaves in them |
 //! | `host_list` | Slurm's lists of hosts |
+//! | `kubernetes` | the jobs and sets of jobs of Kubernetes among them |
+//! | `run` | which run of a job they say it is |
 //! | `identity` | who this process is, from all of them |
 //! | `interface` | the network interfaces of this host |
 //! | `interface_filter` | which of them `BURN_DIST_IFNAME` means, and the best of them |
 //! | `subnet` | a range of addresses: `10.1.0.0/16` |
 //! | `token` | what the processes of a job know, and strangers do not |
-//! | `credentials` | a token, and TLS if it is wanted |
+//! | `credentials` | a token, the run of the job, and TLS if it is wanted |
 //! | `stream`, `session` | a connection on which both sides have recognised each other, and what encrypts it |
 //! | `wire` | messages, bounded in length and time |
 //! | `handshake` | two processes of a job recognise each other |
 //! | `acceptor` | hears who connects |
+//! | `refusals` | whom it has turned away |
+//! | `time_limit` | the time for all of this |
 //! | `member` | what a process tells about itself |
 //! | `meeting` | rank 0 waits for the others |
+//! | `meeting_file` | where it does, in a file |
 //! | `joining` | the others find rank 0 |
 //! | `mesh` | connections between each two ranks |
 //! | `completion` | all learn whether all are connected |
@@ -33,22 +38,26 @@ mod identity;
 mod interface;
 mod interface_filter;
 mod joining;
+mod kubernetes;
 mod launcher;
 mod meeting;
+mod meeting_file;
 mod member;
 mod mesh;
+mod refusals;
+mod run;
 #[cfg(feature = "tls")]
 mod session;
 mod stream;
 mod subnet;
+mod time_limit;
 mod token;
 pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 pub(crate) use credentials::Credentials;
 pub use credentials::TlsError;
@@ -60,11 +69,14 @@ pub use interface_filter::{InterfaceError, InterfaceFilter};
 pub use launcher::Launcher;
 pub(crate) use member::Roster;
 pub use member::{Host, Member, Terms, build_of_process};
+pub(crate) use run::VARIABLE as RUN;
 pub(crate) use stream::Stream;
+pub(crate) use time_limit::TimeLimit;
 pub use token::{Token, TokenError};
 
 use crate::report::Report;
 use completion::Completion;
+use meeting_file::{MeetingFile, Published};
 use member::Join;
 use mesh::Mesh;
 
@@ -82,7 +94,7 @@ pub enum RendezvousError {
         error: io::Error,
     },
     /// The file of the meeting point cannot be written.
-    #[error("rank 0 cannot write the meeting point {}: {error}; it has to be a new file in a folder that all share", path.display())]
+    #[error("rank 0 cannot write the meeting point {}: {error}; it has to be a new file in a folder that all share: remove it, or name another", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -90,15 +102,13 @@ pub enum RendezvousError {
         error: io::Error,
     },
     /// Rank 0 was not found.
-    #[error(
-        "rank 0 was not reached at {point} within {seconds:.0} s: {reason}; start it, or allow more time by BURN_DIST_TIMEOUT"
-    )]
+    #[error("rank 0 was not reached at {point} within {seconds:.0} s: {reason}")]
     Unreached {
         /// Where it was looked for.
         point: MeetingPoint,
         /// The time that was given.
         seconds: f64,
-        /// What the last attempt ended with.
+        /// What the last attempt ended with, and what to do.
         reason: String,
     },
     /// Who listens at the meeting point is not of this job.
@@ -121,7 +131,7 @@ pub enum RendezvousError {
     },
     /// Not all ranks have come, as rank 0 does not say.
     #[error(
-        "rank 0 still waits for other ranks after {seconds:.0} s: start them, or allow more time by BURN_DIST_TIMEOUT"
+        "rank 0 has not said within {seconds:.0} s that all are there: it waits for others, or is stopped; start them, or allow more time by BURN_DIST_TIMEOUT"
     )]
     Late {
         /// The time that was given.
@@ -138,9 +148,22 @@ pub enum RendezvousError {
         /// What was seen of it.
         reason: String,
     },
+    /// Ranks are there and say nothing.
+    #[error(
+        "{} has not answered within {seconds:.0} s, while it was to say {awaited}: it is stopped, overloaded or cut off",
+        numbers(ranks)
+    )]
+    Silent {
+        /// Who.
+        ranks: Vec<usize>,
+        /// The time that was given.
+        seconds: f64,
+        /// What they were to say.
+        awaited: &'static str,
+    },
     /// One rank does not reach another.
     #[error(
-        "rank {rank} cannot reach rank {peer} on {host} at {address}: {reason}; a firewall or a network policy may forbid it, or BURN_DIST_IFNAME name another interface"
+        "rank {rank} cannot reach rank {peer} on {host} at {address}: {reason}; it may be stopped, a firewall or a network policy may forbid it, or BURN_DIST_IFNAME name another interface"
     )]
     Unconnectable {
         /// Who.
@@ -156,7 +179,7 @@ pub enum RendezvousError {
     },
     /// Other ranks do not reach one.
     #[error(
-        "ranks {ranks:?} have not connected to rank {rank} within {seconds:.0} s: a firewall or a network policy may forbid it"
+        "ranks {ranks:?} have not connected to rank {rank} within {seconds:.0} s: they are stopped or overloaded, or a firewall or a network policy forbids it"
     )]
     Unconnected {
         /// To whom.
@@ -174,6 +197,15 @@ pub enum RendezvousError {
     Io(#[from] io::Error),
 }
 
+/// `rank 3`, `each of the ranks 3 and 4`.
+fn numbers(ranks: &[usize]) -> String {
+    let names: Vec<String> = ranks.iter().map(usize::to_string).collect();
+    match names.as_slice() {
+        [one] => format!("rank {one}"),
+        several => format!("each of the ranks {}", several.join(", ")),
+    }
+}
+
 /// What a process brings to a rendezvous.
 pub(crate) struct Rendezvous<'a> {
     pub identity: &'a Identity,
@@ -182,7 +214,7 @@ pub(crate) struct Rendezvous<'a> {
     pub terms: Terms,
     /// Where this process runs.
     pub host: Host,
-    pub timeout: Duration,
+    pub time: TimeLimit,
     /// The interface to connect from; that of the route to rank 0, if `None`.
     pub interface: Option<&'a InterfaceFilter>,
     /// Ports to wait at for other ranks; any, if there are none.
@@ -219,18 +251,18 @@ impl Rendezvous<'_> {
         };
         let (roster, control, listener, first, from) = if self.identity.rank == 0 {
             let meeting = meeting::open(self.point)?;
-            if let MeetingPoint::File(path) = self.point {
-                meeting::publish(path, &meeting, &self.addresses()?)?;
-            }
+            let published = match self.point {
+                MeetingPoint::File(path) => Some(self.publish(path, &meeting)?),
+                MeetingPoint::Tcp { .. } => None,
+            };
             // Where rank 0 is reached for the first time it is reached again.
             let address = meeting.local_addr()?.ip();
             let listener = self.listen(address)?;
             let own = own(&listener, address)?;
-            let gathered =
-                meeting::gather(meeting, self.credentials, own, self.timeout, self.report);
-            if let MeetingPoint::File(path) = self.point {
-                // All have read it. Another job may have the name again.
-                let _ = std::fs::remove_file(path);
+            let gathered = meeting::gather(meeting, self.credentials, own, self.time, self.report);
+            // All have read it. Another job may have the name again.
+            if let Some(published) = published {
+                published.remove();
             }
             let (roster, control) = gathered?;
             (roster, control, listener, None, None)
@@ -240,13 +272,13 @@ impl Rendezvous<'_> {
                 self.point,
                 self.credentials,
                 &source,
-                self.timeout,
+                self.time,
                 self.report,
             )?;
             let socket = stream.socket();
             let (local, remote) = (socket.local_addr()?.ip(), socket.peer_addr()?.ip());
             let listener = self.listen(local)?;
-            let roster = joining::join(&stream, &own(&listener, local)?, self.timeout)?;
+            let roster = joining::join(&stream, &own(&listener, local)?, self.time)?;
             let control = BTreeMap::from([(0, stream)]);
             (
                 roster,
@@ -256,6 +288,7 @@ impl Rendezvous<'_> {
                 self.source(&remote)?,
             )
         };
+        let time = self.time.once_there();
         let own = &roster.members[self.identity.rank];
         if roster
             .members
@@ -277,12 +310,12 @@ impl Rendezvous<'_> {
             lanes: self.lanes,
             first,
             from,
-            timeout: self.timeout,
+            time,
             report: self.report,
         };
         let completion = Completion::new(self.identity.rank, &control);
         let links = mesh.connect(listener, &completion);
-        let links = completion.conclude(links, self.timeout)?;
+        let links = completion.conclude(links, time)?;
         for stream in control.values() {
             stream.socket().set_read_timeout(None)?;
             stream.socket().set_write_timeout(None)?;
@@ -300,6 +333,17 @@ impl Rendezvous<'_> {
             return Ok(None);
         };
         Ok(Some(filter.choose(&interfaces()?, Some(address))?.address))
+    }
+
+    /// Writes where others find `meeting` to a file.
+    fn publish(&self, path: &Path, meeting: &TcpListener) -> Result<Published, RendezvousError> {
+        let port = meeting.local_addr()?.port();
+        let addresses = self.addresses()?.into_iter();
+        let file = MeetingFile {
+            run: self.credentials.run.clone(),
+            addresses: addresses.map(|one| SocketAddr::new(one, port)).collect(),
+        };
+        file.publish(path, self.report)
     }
 
     /// Addresses at which other hosts may reach this one, the best first, and loopback for this host at last.

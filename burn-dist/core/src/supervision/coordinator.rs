@@ -1,6 +1,9 @@
 //! Rank 0 finds out what does not fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::net::Shutdown;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,6 +20,8 @@ const ANSWERS: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long an inquiry is known.
 const KNOWN: Duration = Duration::from_secs(10);
+/// How long ranks that have not left are heard when rank 0 has: those that are stopped never do.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The coordinator of a world.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ struct Coordination {
     left: BTreeMap<usize, u64>,
     inquiries: BTreeMap<u64, Inquiry>,
     over: bool,
+    /// Ends when all threads that hear a rank have.
+    hearing: Option<Receiver<Infallible>>,
 }
 
 /// What ranks say of an operation.
@@ -59,19 +66,24 @@ impl Coordinator {
             stream.socket().set_write_timeout(limit)?;
             shared.insert(rank, Arc::new(stream));
         }
+        let (heard, hearing) = channel();
         let coordinator = Arc::new(Self {
             supervisor: Arc::downgrade(supervisor),
             state: Mutex::new(Coordination {
                 streams: shared.clone(),
+                hearing: Some(hearing),
                 ..Coordination::default()
             }),
         });
         for (rank, stream) in shared {
-            let coordinator = Arc::downgrade(&coordinator);
+            let (coordinator, heard) = (Arc::downgrade(&coordinator), heard.clone());
             let thread = std::thread::Builder::new()
                 .name("coordinator".into())
                 .stack_size(256 << 10);
-            thread.spawn(move || hear(rank, &stream, &coordinator))?;
+            thread.spawn(move || {
+                hear(rank, &stream, &coordinator);
+                drop(heard);
+            })?;
         }
         Ok(coordinator)
     }
@@ -300,10 +312,31 @@ impl Coordinator {
         for stream in state.streams.values() {
             // Who is gone need not know, and who is there reads it before the end.
             let _ = wire::send(&mut &**stream, &FromCoordinator::Leaves { after });
-            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.shutdown(Shutdown::Write);
         }
-        state.streams.clear();
+        let streams = std::mem::take(&mut state.streams);
+        if let Some(hearing) = state.hearing.take() {
+            hang_up(streams.into_values(), hearing);
+        }
     }
+}
+
+/// Ends what is still heard of the ranks at the ends of `streams` after a while, without waiting for it.
+fn hang_up(streams: impl Iterator<Item = Arc<Stream>>, hearing: Receiver<Infallible>) {
+    // Those that go meanwhile are not held.
+    let streams: Vec<Weak<Stream>> = streams.map(|stream| Arc::downgrade(&stream)).collect();
+    let thread = std::thread::Builder::new()
+        .name("coordinator".into())
+        .stack_size(256 << 10);
+    let end = move || {
+        // Nothing is ever sent: it ends with the last thread, or with the time.
+        let _ = hearing.recv_timeout(FAREWELL);
+        for stream in streams.iter().filter_map(Weak::upgrade) {
+            let _ = stream.socket().shutdown(Shutdown::Both);
+        }
+    };
+    // Without a thread they are heard for as long as they are there.
+    let _ = thread.spawn(end);
 }
 
 fn last_of(last: &Option<(u64, Call)>) -> String {

@@ -1,21 +1,18 @@
 //! Which transport two ranks take, and its lanes.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use super::options::Options;
 use crate::collective::executor::Link;
 use crate::rendezvous::wire::{self, Until, WireError};
-use crate::rendezvous::{Host, Member, Roster, Stream};
+use crate::rendezvous::{Host, Member, Roster, Stream, TimeLimit};
 use crate::report::Report;
 #[cfg(feature = "tls")]
 use crate::transport::TlsLane;
 use crate::transport::{
     Inbox, InboxOffer, Lane, SharedMemoryError, SharedMemoryLane, TcpLane, Throttled, Transport,
 };
-
-/// Time for two ranks of a host to agree on shared memory.
-const AGREEMENT: Duration = Duration::from_secs(60);
 
 /// Why two ranks have no connection.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +40,20 @@ pub enum ConnectionError {
         /// What was seen of it.
         reason: String,
     },
+    /// The other rank is there and says nothing.
+    #[error(
+        "rank {rank} ({place}) has not answered within {seconds:.0} s, while it was to say {awaited}: it is stopped or overloaded; or allow more time by BURN_DIST_TIMEOUT"
+    )]
+    Silent {
+        /// The rank.
+        rank: usize,
+        /// Its host and process.
+        place: String,
+        /// The time to come together.
+        seconds: f64,
+        /// What it was to say.
+        awaited: &'static str,
+    },
     /// The system refuses something.
     #[error("no connection to rank {rank}: {error}")]
     Io {
@@ -68,6 +79,7 @@ pub(super) fn connect(
     roster: &Roster,
     streams: Vec<Vec<Stream>>,
     options: &Options,
+    time: TimeLimit,
     report: &Report,
 ) -> Result<(Vec<Link>, Option<Inbox>), ConnectionError> {
     let own = &roster.members[rank].host;
@@ -97,15 +109,9 @@ pub(super) fn connect(
             Err(error) => report.warn(&format!("no shared memory, TCP instead: {error}")),
         }
     }
-    let mut agreed = agree(
-        rank,
-        roster,
-        &near,
-        &streams,
-        inbox.as_ref(),
-        options,
-        report,
-    )?;
+    let near = near.iter().map(|&peer| (peer, &streams[peer][0]));
+    let near: Vec<(usize, &Stream)> = near.collect();
+    let mut agreed = agree(rank, roster, &near, inbox.as_ref(), options, time, report)?;
     if let Some(inbox) = &inbox {
         // All have opened it that are going to.
         inbox.close_door();
@@ -159,44 +165,55 @@ fn neighbours(rank: usize, roster: &Roster, host: &Host) -> Vec<usize> {
 
 type Agreed = std::collections::BTreeMap<usize, SharedMemoryLane>;
 
-/// The lanes of shared memory that both sides have got.
+/// The lanes of shared memory that both sides have got: this one, and each of `near` at the end of its stream.
 fn agree(
     rank: usize,
     roster: &Roster,
-    near: &[usize],
-    streams: &[Vec<Stream>],
+    near: &[(usize, &Stream)],
     inbox: Option<&Inbox>,
     options: &Options,
+    time: TimeLimit,
     report: &Report,
 ) -> Result<Agreed, ConnectionError> {
-    let deadline = Instant::now() + AGREEMENT;
-    let until = |peer: usize| Until {
-        stream: &streams[peer][0],
-        deadline,
+    let time = time.once_there();
+    let until = |stream| Until {
+        stream,
+        deadline: time.end,
     };
-    let lost = |rank: usize| {
-        move |error: WireError| ConnectionError::Lost {
-            rank,
-            reason: error.to_string(),
+    let failed = |rank: usize, awaited| {
+        let member = &roster.members[rank];
+        move |error| match error {
+            WireError::Io(error) if error.kind() == ErrorKind::TimedOut => {
+                ConnectionError::Silent {
+                    rank,
+                    place: format!("{}, process {}", member.host.name, member.process),
+                    seconds: time.seconds(),
+                    awaited,
+                }
+            }
+            error => ConnectionError::Lost {
+                rank,
+                reason: error.to_string(),
+            },
         }
     };
+    const OFFER: &str = "where its shared memory lies";
+    const VERDICT: &str = "whether it sees the shared memory of this rank";
     let refused = |rank: usize| move |error| ConnectionError::Io { rank, error };
-    for &peer in near {
+    for &(peer, stream) in near {
         let offer = inbox.map(Inbox::offer);
-        wire::send(&mut until(peer), &offer).map_err(lost(peer))?;
+        wire::send(&mut until(stream), &offer).map_err(failed(peer, OFFER))?;
     }
     let mut opened = Agreed::new();
-    for (own_ring, &peer) in near.iter().enumerate() {
-        let offer: Option<InboxOffer> = wire::receive(&mut until(peer)).map_err(lost(peer))?;
+    for (own_ring, &(peer, stream)) in near.iter().enumerate() {
+        let offer: Option<InboxOffer> =
+            wire::receive(&mut until(stream)).map_err(failed(peer, OFFER))?;
         // Where this rank is among the neighbours of the other.
         let others = neighbours(peer, roster, &roster.members[peer].host);
         let ring = others.iter().position(|other| *other == rank);
         if let (Some(inbox), Some(offer), Some(ring)) = (inbox, offer, ring) {
             // Behind this agreement it carries wake-up bytes alone, which need no encryption.
-            let socket = streams[peer][0]
-                .socket()
-                .try_clone()
-                .map_err(refused(peer))?;
+            let socket = stream.socket().try_clone().map_err(refused(peer))?;
             match SharedMemoryLane::new(inbox, own_ring, &offer, ring, socket) {
                 Ok(lane) => drop(opened.insert(peer, lane)),
                 Err(error) if options.transport.is_some() => return Err(error.into()),
@@ -205,10 +222,10 @@ fn agree(
         }
         let lane = opened.get(&peer);
         let verdict = (lane.is_some(), lane.is_some_and(SharedMemoryLane::borrows));
-        wire::send(&mut until(peer), &verdict).map_err(lost(peer))?;
+        wire::send(&mut until(stream), &verdict).map_err(failed(peer, VERDICT))?;
     }
-    for &peer in near {
-        match wire::receive(&mut until(peer)).map_err(lost(peer))? {
+    for &(peer, stream) in near {
+        match wire::receive(&mut until(stream)).map_err(failed(peer, VERDICT))? {
             (false, _) => drop(opened.remove(&peer)),
             (true, false) => {}
             (true, true) => {
@@ -217,9 +234,59 @@ fn agree(
                 }
             }
         }
-        let socket = streams[peer][0].socket();
+        let socket = stream.socket();
         socket.set_read_timeout(None).map_err(refused(peer))?;
         socket.set_write_timeout(None).map_err(refused(peer))?;
     }
     Ok(opened)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Two ranks of this host, and the connection of rank 0 to rank 1, whose other end is returned.
+    fn two_ranks() -> (Roster, Vec<Vec<Stream>>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = Stream::plain(TcpStream::connect(address).unwrap());
+        let member = |rank| Member {
+            rank,
+            address: address.ip(),
+            port: 1,
+            host: Host::of_process(None),
+            process: 7,
+        };
+        let roster = Roster {
+            world: "0123456789abcdef".into(),
+            members: vec![member(0), member(1)],
+        };
+        let streams = vec![Vec::new(), vec![stream]];
+        (roster, streams, listener.accept().unwrap().0)
+    }
+
+    fn fails(roster: &Roster, streams: Vec<Vec<Stream>>) -> String {
+        let (options, time) = (Options::default(), TimeLimit::of(Duration::from_secs(1)));
+        let outcome = connect(0, roster, streams, &options, time, &Report::silent());
+        outcome.map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_rank_that_is_there_and_says_nothing_is_told_from_one_that_has_gone() {
+        let (roster, streams, other_end) = two_ranks();
+        let text = fails(&roster, streams);
+        assert!(
+            text.contains("rank 1 (") && text.contains(", process 7) has not answered within 1"),
+            "{text}"
+        );
+        assert!(text.contains("where its shared memory lies"), "{text}");
+        drop(other_end);
+        let (roster, streams, other_end) = two_ranks();
+        drop(other_end);
+        let text = fails(&roster, streams);
+        assert!(text.contains("rank 1 has gone"), "{text}");
+    }
 }

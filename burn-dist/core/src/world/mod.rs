@@ -35,7 +35,7 @@ pub use pending::Pending;
 use crate::collective::Topology;
 use crate::rendezvous::{
     Assembly, Credentials, Environment, Host, Identity, IdentityError, Member, Rendezvous,
-    RendezvousError, Roster, Terms, TlsError, build_of_process,
+    RendezvousError, Roster, Terms, TimeLimit, TlsError, build_of_process,
 };
 use crate::report::Report;
 use crate::supervision::{CollectiveError, Supervisor, Writings};
@@ -135,9 +135,10 @@ impl World {
         let report = options.report.clone();
         let report = report.unwrap_or_else(|| Report::of_rank(identity.rank));
         let host = Host::of_process(options.host.as_deref());
+        let time = TimeLimit::of(options.timeout);
         let assembly = match identity.world_size {
             1 => alone(identity, host),
-            _ => assemble(identity, host, &options, &report)?,
+            _ => assemble(identity, host, &options, time, &report)?,
         };
         let Assembly {
             roster,
@@ -146,7 +147,7 @@ impl World {
         } = assembly;
         let rank = identity.rank;
         warn_of_strangers(&roster, &options, rank, &report);
-        let (links, inbox) = connection::connect(rank, &roster, links, &options, &report)?;
+        let (links, inbox) = connection::connect(rank, &roster, links, &options, time, &report)?;
         let topology = Topology::new(&host_numbers(&roster));
         let poll = options.poll.unwrap_or_else(|| poll_of(&roster, rank));
         let transports = links.iter().map(|lanes| Some(lanes.first()?.transport()));
@@ -283,6 +284,7 @@ fn assemble(
     identity: &Identity,
     host: Host,
     options: &Options,
+    time: TimeLimit,
     report: &Report,
 ) -> Result<Assembly, WorldError> {
     let point = identity.meeting_point.as_ref();
@@ -295,13 +297,13 @@ fn assemble(
     let rendezvous = Rendezvous {
         identity,
         point,
-        credentials: &Credentials::new(&options.token, options.tls)?,
+        credentials: &Credentials::new(&options.token, identity.run.as_deref(), options.tls)?,
         terms: Terms {
             build,
             options: options.terms(),
         },
         host,
-        timeout: options.timeout,
+        time,
         interface: options.interface.as_ref(),
         ports: options.ports.clone(),
         lanes: &|one, other| connection::streams(options, one, other),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::processes::{Job, TRANSPORTS, together};
+use crate::processes::{Job, SLACK, TRANSPORTS, together};
 
 #[test]
 fn a_rank_that_leaves_is_named_by_all_that_go_on() {
@@ -28,6 +28,26 @@ fn a_rank_that_leaves_is_named_by_all_that_go_on() {
         job.outcome(leaves).succeeds();
         job.finish();
     });
+}
+
+#[test]
+fn a_rank_that_is_stopped_holds_no_thread_of_rank_0_when_that_has_left() {
+    let scripts = [
+        "barrier; say calls; sleep 1000; stay 20000",
+        "barrier; say calls; sleep 20000",
+    ];
+    let job = Job::new("tcp", scripts).start();
+    job.wait_for_all("calls");
+    job.stop(1);
+    assert_eq!(job.threads(0, "coordinator"), 1);
+    let until = std::time::Instant::now() + Duration::from_secs(1 + 5) + SLACK;
+    while job.threads(0, "coordinator") > 0 {
+        assert!(std::time::Instant::now() < until, "a thread is left");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    job.kill(1);
+    job.kill(0);
+    job.finish();
 }
 
 #[test]

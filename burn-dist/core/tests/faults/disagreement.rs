@@ -12,13 +12,15 @@ const SOON: Duration = Duration::from_secs(3);
 fn disagree(usual: &str, other: usize, its: &str, calls: &[&str; 2]) {
     together(TRANSPORTS.to_vec(), |transport| {
         let script =
-            |commands: &str| format!("barrier; say calls; {commands}; sleep 1500; barrier");
+            |commands: &str| format!("barrier; say calls; hold; {commands}; sleep 1500; barrier");
         let scripts = (0..3).map(|rank| script(if rank == other { its } else { usual }));
         // Long before any deadline.
         let job = Job::new(transport, scripts)
             .all("BURN_DIST_OP_TIMEOUT", "20")
             .start();
+        // All have come back from the barrier, and none has been told of a failure there.
         job.wait_for_all("calls");
+        job.release();
         let called = Instant::now();
         let until = called + SOON + SLACK;
         let name = format!("rank {other} ");

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use crate::outcome::Outcome;
 use crate::processes::{Job, SLACK, together};
 use crate::programs::CONFIGURATION;
 
@@ -134,11 +135,123 @@ fn another_token_and_none() {
         } else {
             "it has another token"
         };
-        outcomes[1].fails(until, &[differs, "BURN_DIST_TOKEN"]);
-        outcomes[0].fails(until, &["have not joined in time: [1]"]);
+        outcomes[1].fails(
+            until,
+            &["is not rank 0 of this job", differs, "BURN_DIST_TOKEN"],
+        );
+        let error = outcomes[1].error.clone().unwrap_or_default();
+        // Somebody listens, and can be reached.
         assert!(
-            outcomes[0].log.contains("turned 127.0.0.1:"),
+            !error.contains("start it") && !error.contains("loopback"),
+            "{error}"
+        );
+        outcomes[0].fails(until, &["have not joined in time: [1]"]);
+        // It has come again and again.
+        let log = &outcomes[0].log;
+        assert_eq!(log.matches("turned 127.0.0.1:").count(), 1, "{log}");
+        assert!(log.contains("turned 127.0.0.1 away "), "{log}");
+    });
+}
+
+#[test]
+fn a_rank_of_an_earlier_run_is_turned_away_and_the_job_waits_for_its_own() {
+    let job = Job::same("tcp", 3, "all_reduce 1000")
+        .all("BURN_DIST_WORLD_SIZE", "2")
+        .all("BURN_DIST_RUN", "new");
+    // Not the third of this job, but the second of another.
+    let mut job = job
+        .one(2, "BURN_DIST_RANK", "1")
+        .one(2, "BURN_DIST_RUN", "old")
+        .one(2, "BURN_DIST_TIMEOUT", "2")
+        .start_none();
+    job.start(0);
+    job.start(2);
+    let until = Instant::now() + Duration::from_secs(2) + SLACK;
+    let explained = r#"it is of run "new", this process of run "old""#;
+    job.outcome(2).fails(until, &[explained, "BURN_DIST_RUN"]);
+    job.start(1);
+    let outcomes = job.finish();
+    outcomes[..2].iter().for_each(Outcome::succeeds);
+    let log = &outcomes[0].log;
+    assert!(
+        log.contains(r#"it is of run "old", this process of run "new""#),
+        "{log}"
+    );
+    assert_eq!(log.matches("turned 127.0.0.1:").count(), 1, "{log}");
+}
+
+#[test]
+fn a_file_that_a_killed_job_has_left_holds_up_nobody() {
+    together(vec!["", "next"], |run| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meeting");
+        let point = format!("file://{}", path.display());
+        let job = Job::same("tcp", 2, "all_reduce 1000").all("BURN_DIST_RDZV", &point);
+        let mut killed = job.clone().start_none();
+        killed.start(0);
+        while !path.exists() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        killed.kill(0);
+        killed.outcome(0);
+        assert!(path.exists());
+        let mut next = job.all("BURN_DIST_RUN", run).start_none();
+        next.start(1);
+        std::thread::sleep(Duration::from_secs(1));
+        next.start(0);
+        let outcomes = next.succeeds();
+        assert!(
+            outcomes[0].log.contains("is left over from no run"),
             "{outcomes:#?}"
         );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     });
+}
+
+#[test]
+fn a_rank_that_is_stopped_while_the_job_starts_is_named_as_such() {
+    let job = Job::same("shm", 3, "barrier").all("BURN_DIST_TIMEOUT", "5");
+    let mut job = job.start_none();
+    job.start(0);
+    job.start(1);
+    job.wait_until_listening(&[0, 1]);
+    // It has joined a moment later, and waits for the third.
+    std::thread::sleep(Duration::from_secs(1));
+    job.stop(1);
+    job.start(2);
+    // What rank 0 has at least, once all are there.
+    let until = Instant::now() + Duration::from_secs(10) + 2 * SLACK;
+    for outcome in job.outcomes_but(&[1]) {
+        outcome.fails(until, &["stopped", " within 1"]);
+        let error = outcome.error.unwrap_or_default();
+        assert!(
+            error.contains("rank 1") || error.contains("ranks [1]"),
+            "{error}"
+        );
+        assert!(!error.contains("gone"), "{error}");
+    }
+    job.kill(1);
+    job.finish();
+}
+
+#[test]
+fn a_rank_0_that_is_stopped_is_told_from_one_that_is_not_there() {
+    let mut job = Job::same("tcp", 2, "barrier")
+        .all("BURN_DIST_TIMEOUT", "6")
+        .start_none();
+    job.start(0);
+    job.wait_until_listening(&[0]);
+    job.stop(0);
+    job.start(1);
+    let until = Instant::now() + Duration::from_secs(11) + SLACK;
+    let explained = [
+        "rank 0 was not reached",
+        "accepts connections",
+        "it may be stopped",
+    ];
+    let outcome = job.outcome(1);
+    outcome.fails(until, &explained);
+    assert!(!outcome.error.unwrap_or_default().contains("start it"));
+    job.kill(0);
+    job.finish();
 }

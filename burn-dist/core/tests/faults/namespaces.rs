@@ -140,13 +140,49 @@ fn ranks_in_two_networks_reach_each_other_at_the_addresses_of_the_cable_that_is_
         } else {
             1
         };
-        let address = format!("addresses 10.77.{net}.2");
-        assert!(
-            outcomes[0].said.contains(&address),
-            "{wanted}: {outcomes:#?}"
-        );
+        let addresses = format!("addresses 10.77.{net}.1 10.77.{net}.2");
+        for outcome in &outcomes {
+            assert!(outcome.said.contains(&addresses), "{wanted}: {outcome:#?}");
+        }
     });
-    networks.job(&[script; 2]).start().succeeds();
+    // Where hosts differ each rank says where others reach it: rank 0 too, which listens everywhere.
+    let job = networks.job(&[script; 2]);
+    let outcomes = job.one(1, "BURN_DIST_HOST_ID", "far").start().succeeds();
+    for (outcome, end) in outcomes.iter().zip([1, 2]) {
+        let reached = format!("others reach it at 10.77.1.{end}%one");
+        assert!(outcome.log.contains(&reached), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_way_to_another_rank_that_opens_later_is_taken() {
+    let Some(networks) = Networks::new() else {
+        return;
+    };
+    let (left, right) = (&networks.left, &networks.right);
+    let blocked = format!("-n {right} route add unreachable 10.77.2.1");
+    ip(&blocked).unwrap();
+    // Rank 1 is reached by the other cable, to which rank 2 has no way yet.
+    let job = Job::same("tcp", 3, "barrier").in_namespaces(&[left, left, right]);
+    let point = format!("tcp://10.77.1.1:{}", job.port());
+    let job = job.all("BURN_DIST_RDZV", &point);
+    let mut job = job.one(1, "BURN_DIST_IFNAME", "=two").start_none();
+    (0..3).for_each(|rank| job.start(rank));
+    job.wait_until_listening(&[2]);
+    std::thread::sleep(Duration::from_secs(3));
+    ip(&blocked.replace("add", "delete")).unwrap();
+    job.succeeds();
+    // A way that stays closed is named, with what was found last.
+    ip(&blocked).unwrap();
+    let job = networks.job(&["barrier"; 3]).all("BURN_DIST_TIMEOUT", "3");
+    let outcomes = job.one(1, "BURN_DIST_IFNAME", "=two").start().finish();
+    let explained = [
+        "cannot reach rank 1 on ",
+        " at 10.77.2.1:",
+        "No route to host",
+        "not within ",
+    ];
+    outcomes[2].fails(Instant::now(), &explained);
 }
 
 #[test]

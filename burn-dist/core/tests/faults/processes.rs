@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::outcome::Outcome;
-use crate::programs::SCRIPT;
+use crate::programs::{RELEASE, SCRIPT};
 
 /// Seconds of an operation in these tests.
 pub const DEADLINE: Duration = Duration::from_secs(3);
@@ -246,6 +246,11 @@ impl Running {
         (0..self.ranks.len()).for_each(|rank| self.wait_for(rank, word));
     }
 
+    /// Lets ranks go on that `hold`.
+    pub fn release(&self) {
+        std::fs::write(self.folder.path().join(RELEASE), []).unwrap();
+    }
+
     /// Ports at which `rank` listens.
     pub fn ports(&self, rank: usize) -> Vec<u16> {
         let process = self.process(rank);
@@ -274,6 +279,17 @@ impl Running {
             assert!(Instant::now() < until, "ranks {ranks:?} do not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The threads of `rank` that have this name.
+    pub fn threads(&self, rank: usize, name: &str) -> usize {
+        let process = self.process(rank);
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        let names = threads.filter_map(|thread| {
+            // It may have ended meanwhile.
+            std::fs::read_to_string(thread.unwrap().path().join("comm")).ok()
+        });
+        names.filter(|found| found.trim() == name).count()
     }
 
     fn signal(&self, rank: usize, signal: Signal) -> Instant {

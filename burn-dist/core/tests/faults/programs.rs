@@ -4,12 +4,15 @@
 //! leaves the world and ends with 0.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use burn_dist_core::collective::Reduction;
 use burn_dist_core::rendezvous::{Environment, Identity};
 use burn_dist_core::{Collective, Options, World};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 
 use crate::{agreement, soak};
 
@@ -20,8 +23,15 @@ pub const CONFIGURATION: &str = "BURN_DIST_FAULT_CONFIGURATION";
 
 /// The variable with the bytes that a file of this process may have: `ulimit -f`.
 pub const FILE_SIZE: &str = "BURN_DIST_FAULT_FILE_SIZE";
+/// The variable with the files that this process may have open: `ulimit -n`.
+pub const OPEN_FILES: &str = "BURN_DIST_FAULT_OPEN_FILES";
 /// The variable that closes the open files of this process to others.
 pub const CLOSED: &str = "BURN_DIST_FAULT_CLOSED";
+
+/// The variable with a folder that the test sees.
+const FOLDER: &str = "BURN_DIST_FLIGHT_RECORDER";
+/// The file in it that ends a `hold`.
+pub const RELEASE: &str = "release";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -54,6 +64,11 @@ fn restrict() -> Result<(), Failure> {
             maximum: limit,
         };
         setrlimit(Resource::Fsize, limit)?;
+    }
+    if let Ok(files) = std::env::var(OPEN_FILES) {
+        let current = Some(files.parse()?);
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
     }
     if std::env::var_os(CLOSED).is_some() {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -90,6 +105,13 @@ fn follow(world: World, script: &str) -> Result<(), Failure> {
         match words[0] {
             "say" => say(words[1]),
             "sleep" => std::thread::sleep(pause(1)),
+            // Until the test says so.
+            "hold" => {
+                let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
+                while !folder.join(RELEASE).exists() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
             "barrier" => world.barrier()?,
             "all_reduce" => reduce(&world, &words)?,
             "broadcast" => world.broadcast(&mut vec![1f32; number(1)], number(2))?,
@@ -119,9 +141,9 @@ fn follow(world: World, script: &str) -> Result<(), Failure> {
             // Without a word to anybody.
             "exit" => std::process::exit(words[1].parse().unwrap()),
             "addresses" => {
-                let others = world.members().iter().filter(|member| member.rank > 0);
-                let others: Vec<String> = others.map(|member| member.address.to_string()).collect();
-                say(&format!("addresses {}", others.join(" ")));
+                let members = world.members().iter();
+                let addresses: Vec<String> = members.map(|m| m.address.to_string()).collect();
+                say(&format!("addresses {}", addresses.join(" ")));
             }
             "topology" => say(&format!("{:?}", world.topology())),
             "agreement" => agreement::check(&world),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Greeting and proof of a handshake.
-const HANDSHAKE: usize = 75 + 32;
+const HANDSHAKE: [usize; 2] = [75, 32];
 /// Between two bytes: enough for the other side to see the first alone.
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -51,20 +51,32 @@ fn pass_bytes(mut from: TcpStream, mut to: TcpStream) {
 
 /// Passes what rank 0 says, with another port in its roster.
 fn pass_roster(mut from: TcpStream, mut to: TcpStream) {
-    let mut handshake = [0; HANDSHAKE];
-    from.read_exact(&mut handshake).unwrap();
-    to.write_all(&handshake).unwrap();
+    for length in HANDSHAKE {
+        let mut bytes = vec![0; length];
+        from.read_exact(&mut bytes).unwrap();
+        to.write_all(&bytes).unwrap();
+    }
+    let run = message(&mut from);
+    send(&mut to, &run);
+    let mut welcome = message(&mut from);
+    let port = &mut welcome["roster"]["members"][0]["port"];
+    *port = data_proxy(port.as_u64().unwrap() as u16).into();
+    send(&mut to, &welcome);
+    pass_bytes(from, to);
+}
+
+fn message(from: &mut TcpStream) -> Value {
     let mut length = [0; 4];
     from.read_exact(&mut length).unwrap();
     let mut message = vec![0; u32::from_le_bytes(length) as usize];
     from.read_exact(&mut message).unwrap();
-    let mut welcome: Value = serde_json::from_slice(&message).unwrap();
-    let port = &mut welcome["roster"]["members"][0]["port"];
-    *port = data_proxy(port.as_u64().unwrap() as u16).into();
-    let message = welcome.to_string().into_bytes();
+    serde_json::from_slice(&message).unwrap()
+}
+
+fn send(to: &mut TcpStream, message: &Value) {
+    let message = message.to_string().into_bytes();
     to.write_all(&(message.len() as u32).to_le_bytes()).unwrap();
     to.write_all(&message).unwrap();
-    pass_bytes(from, to);
 }
 
 /// A port by which the data of rank 0 are reached at `port`.

@@ -2,18 +2,21 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::outcome::Outcome;
 use crate::processes::{Job, Running, SLACK, together};
+use crate::programs::OPEN_FILES;
 use crate::proxy;
 
 /// The time that a stranger has to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The greeting of a handshake, as a process with a token sends it.
 const HELLO: &[u8] =
-    b"BurnDist\x02\0\x010123456789012345678901234567890123456789012345678901234567890123";
+    b"BurnDist\x03\0\x010123456789012345678901234567890123456789012345678901234567890123";
 
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
@@ -135,6 +138,59 @@ fn a_thousand_connections_that_say_nothing_disturb_nothing() {
     for stranger in crowd {
         is_dropped(stranger, began, Duration::from_secs(20));
     }
+}
+
+/// Holds `count` connections to `port` that say nothing, and new ones for those that are dropped, until all is `over`.
+fn crowd(port: u16, count: usize, over: &AtomicBool) {
+    let mut held = Vec::new();
+    while !over.load(Ordering::Acquire) {
+        while held.len() < count {
+            // The port may be closed.
+            let Ok(stream) = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))) else {
+                break;
+            };
+            stream.set_nonblocking(true).unwrap();
+            held.push(stream);
+        }
+        held.retain(|mut stream| {
+            let read = stream.read(&mut [0; 4096]);
+            matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
+        });
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn more_silent_connections_than_there_are_files_keep_no_rank_out() {
+    allow_many_files();
+    let job = Job::same("tcp", 3, "all_reduce 1000; barrier").all(OPEN_FILES, "128");
+    let mut job = job.start_none();
+    job.start(0);
+    job.wait_until_listening(&[0]);
+    let ports = job.ports(0);
+    let over = AtomicBool::new(false);
+    let outcomes = std::thread::scope(|scope| {
+        for port in ports {
+            let over = &over;
+            scope.spawn(move || crowd(port, 300, over));
+        }
+        // Longer than a stranger has.
+        std::thread::sleep(PATIENCE + Duration::from_secs(1));
+        job.start(1);
+        job.start(2);
+        let outcomes = job.outcomes_but(&[]);
+        over.store(true, Ordering::Release);
+        outcomes
+    });
+    outcomes.iter().for_each(Outcome::succeeds);
+    let log = &outcomes[0].log;
+    // A line for each reason, and a count for each at either port.
+    let lines = log.lines().filter(|line| line.contains("turned "));
+    assert!((1..=12).contains(&lines.count()), "{log}");
+    assert!(
+        log.contains("it says nothing") && log.contains(" times in all: "),
+        "{log}"
+    );
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn ranks_find_out_who_they_are_whatever_another_launcher_has_left() {
         "JOB_COMPLETION_INDEX=6",
         "BURN_DIST_RANK=11",
         "BURN_DIST_RDZV=file:///x",
+        "BURN_DIST_RUN=that of the launcher itself",
     ] {
         let (name, value) = pair.split_once('=').unwrap();
         command.env(name, value);
@@ -50,6 +51,10 @@ fn ranks_find_out_who_they_are_whatever_another_launcher_has_left() {
         let token = &variables["BURN_DIST_TOKEN"];
         assert!(token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert_eq!(*token, all[0]["BURN_DIST_TOKEN"]);
+        let run = &variables["BURN_DIST_RUN"];
+        assert!(run.len() == 16 && run.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(*run, all[0]["BURN_DIST_RUN"]);
+        assert_eq!(identity.run.as_ref(), Some(run));
         assert!(!variables.contains_key("RANK"));
         assert_eq!(variables["SLURM_JOB_ID"], "42");
     }
@@ -77,6 +82,8 @@ fn what_is_given_is_kept() {
     let file = found("BURN_DIST_TOKEN_FILE", "/run/token");
     assert_eq!(file["BURN_DIST_TOKEN_FILE"], "/run/token");
     assert!(!file.contains_key("BURN_DIST_TOKEN"));
+    // One that is drawn for each.
+    assert_ne!(given["BURN_DIST_RUN"], file["BURN_DIST_RUN"]);
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub fn identity(rank: usize, world_size: usize, port: u16) -> Identity {
             host: "127.0.0.1".into(),
             port,
         }),
+        run: None,
         launcher: Launcher::BurnDist,
     }
 }

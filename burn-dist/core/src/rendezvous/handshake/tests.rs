@@ -7,7 +7,11 @@ use crate::fuzzing::{self, Random};
 use crate::rendezvous::token::Token;
 
 fn credentials(token: &str) -> Credentials {
-    Credentials::new(&Token::new(token), false).unwrap()
+    Credentials::new(&Token::new(token), None, false).unwrap()
+}
+
+fn soon() -> Instant {
+    Instant::now() + PATIENCE
 }
 
 fn pair() -> [TcpStream; 2] {
@@ -23,8 +27,9 @@ fn meet(
 ) -> [Result<Stream, HandshakeError>; 2] {
     let [one, other] = pair();
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| recognise(one, Side::Connects, credentials[0], purposes[0]));
-        let second = recognise(other, Side::Accepts, credentials[1], purposes[1]);
+        let first =
+            scope.spawn(|| recognise(one, Side::Connects, credentials[0], purposes[0], soon()));
+        let second = recognise(other, Side::Accepts, credentials[1], purposes[1], soon());
         [first.join().unwrap(), second]
     })
 }
@@ -70,12 +75,82 @@ fn what_was_heard_once_helps_nobody() {
     let echo = std::thread::spawn(move || {
         let _ = io::copy(&mut (&other).take(HELLO as u64 + 32), &mut &other);
     });
-    let outcome = recognise(one, Side::Connects, &secret, b"join");
+    let outcome = recognise(one, Side::Connects, &secret, b"join", soon());
     assert!(
         matches!(outcome, Err(HandshakeError::Token(_))),
         "{outcome:?}"
     );
     echo.join().unwrap();
+}
+
+/// What whoever comes gets, who can say all but a proof of the token.
+#[test]
+fn a_stranger_who_connects_gets_no_proof_to_guess_the_token_from() {
+    for guess in [None, Some([7; 32])] {
+        let [stranger, other] = pair();
+        let hears = std::thread::spawn(move || {
+            let secret = credentials("secret");
+            recognise(other, Side::Accepts, &secret, b"join", soon())
+        });
+        (&stranger)
+            .write_all(&hello(&credentials("any"), &[0; 32]).unwrap())
+            .unwrap();
+        let mut heard = [0; HELLO];
+        (&stranger).read_exact(&mut heard).unwrap();
+        if let Some(guess) = guess {
+            (&stranger).write_all(&guess).unwrap();
+        }
+        stranger.shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        (&stranger).read_to_end(&mut rest).unwrap();
+        assert!(rest.iter().all(|byte| *byte == 0), "{rest:?}");
+        assert!(hears.join().unwrap().is_err());
+    }
+}
+
+/// A side that has been told a proof sends it to a process on the other side of another connection.
+#[test]
+fn a_proof_of_one_side_is_none_of_the_other() {
+    let token = Token::new("secret");
+    let parts = |side: Side| [side.name(), b"join" as &[u8], b"one", b"other"];
+    let proof = token.proof(&parts(Side::Connects));
+    assert!(token.verifies(&parts(Side::Connects), &proof));
+    assert!(!token.verifies(&parts(Side::Accepts), &proof));
+}
+
+#[test]
+fn those_of_another_run_are_named_with_both_runs_on_both_sides() {
+    let of = |run: Option<&str>| Credentials {
+        run: run.map(ToOwned::to_owned),
+        ..credentials("one")
+    };
+    let same = meet([&of(Some("7")), &of(Some("7"))], [b"join", b"join"]);
+    assert!(same.iter().all(Result::is_ok));
+    for (runs, texts) in [
+        (
+            [Some("7"), Some("8\n")],
+            [
+                r#"it is of run "8\n", this process of run "7""#,
+                r#"it is of run "7", this process of run "8\n""#,
+            ],
+        ),
+        (
+            [Some("7"), None],
+            [
+                r#"it is of no run, this process of run "7""#,
+                r#"it is of run "7", this process of no run"#,
+            ],
+        ),
+    ] {
+        let found = meet([&of(runs[0]), &of(runs[1])], [b"join", b"join"]);
+        for (found, part) in found.into_iter().zip(texts) {
+            let text = found.unwrap_err().to_string();
+            assert!(
+                text.contains(part) && text.contains("BURN_DIST_RUN"),
+                "{text}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -95,7 +170,7 @@ fn damaged_greetings_are_turned_away_at_once() {
         let _ = (&other).write_all(&bytes);
         other.shutdown(Shutdown::Write).unwrap();
         let began = Instant::now();
-        assert!(recognise(one, Side::Accepts, &secret, b"join").is_err());
+        assert!(recognise(one, Side::Accepts, &secret, b"join", soon()).is_err());
         assert!(began.elapsed() < PATIENCE);
     }
 }
@@ -104,7 +179,7 @@ fn damaged_greetings_are_turned_away_at_once() {
 fn silence_has_an_end() {
     let [one, _other] = pair();
     let began = Instant::now();
-    assert!(recognise(one, Side::Accepts, &credentials(""), b"join").is_err());
+    assert!(recognise(one, Side::Accepts, &credentials(""), b"join", soon()).is_err());
     assert!(began.elapsed() >= PATIENCE && began.elapsed() < 3 * PATIENCE);
 }
 
@@ -114,7 +189,7 @@ mod encrypted {
     use crate::rendezvous::wire;
 
     fn tls() -> Credentials {
-        Credentials::new(&Token::new("one"), true).unwrap()
+        Credentials::new(&Token::new("one"), None, true).unwrap()
     }
 
     #[test]
@@ -128,7 +203,7 @@ mod encrypted {
                 assert!(text.contains("BURN_DIST_TLS=1"), "{text}");
             }
         }
-        let other = Credentials::new(&Token::new("other"), true).unwrap();
+        let other = Credentials::new(&Token::new("other"), None, true).unwrap();
         for found in meet([&tls(), &other], [b"join", b"join"]) {
             // Who finds out first hangs up.
             assert!(matches!(
@@ -173,7 +248,7 @@ mod encrypted {
     fn silence_and_damage_have_an_end() {
         let [one, _other] = pair();
         let began = Instant::now();
-        assert!(recognise(one, Side::Accepts, &tls(), b"join").is_err());
+        assert!(recognise(one, Side::Accepts, &tls(), b"join", soon()).is_err());
         assert!(began.elapsed() >= PATIENCE && began.elapsed() < 3 * PATIENCE);
         let mut hello = Vec::new();
         let mut connection = tls().tls.unwrap().connects().unwrap();
@@ -185,7 +260,7 @@ mod encrypted {
             let _ = (&other).write_all(&bytes);
             other.shutdown(Shutdown::Write).unwrap();
             let began = Instant::now();
-            assert!(recognise(one, Side::Accepts, &credentials, b"join").is_err());
+            assert!(recognise(one, Side::Accepts, &credentials, b"join", soon()).is_err());
             assert!(began.elapsed() < PATIENCE);
         }
     }
