@@ -17,7 +17,7 @@ use burn_chexnet::train::{
     TrainConfig, check_split, run, run_seeds,
 };
 use burn_dist::distributed::Wire;
-use burn_dist::start::{Started, option as started_by, ranks_of_host, start};
+use burn_dist::start::{Started, ranks_of_host, start};
 use burn_dist::train::Uneven;
 use chest_datasets::{Augmentation, LabelPolicy, OnBadImage};
 use clap::Parser;
@@ -292,11 +292,6 @@ fn main() -> ExitCode {
             let (resume, nproc) = (options.resume.is_some(), options.nproc);
             let config = options.config()?;
             config.check()?;
-            let world = match start("--nproc", nproc, config.entries())? {
-                Started::Launcher(code) => return Ok(code),
-                Started::Rank(world) => world,
-            };
-            chexnet::thread_pool(config.threads, ranks_of_host(world.as_deref()))?;
             if only_check {
                 let report = check_split(&config)?;
                 chexnet::print(&report)?;
@@ -305,15 +300,19 @@ fn main() -> ExitCode {
                     false => ExitCode::FAILURE,
                 });
             }
+            let world = match start("--nproc", nproc, config.entries())? {
+                Started::Launcher(code) => return Ok(code),
+                Started::Rank(world) => world,
+            };
+            chexnet::thread_pool(config.threads, ranks_of_host(world.as_deref()))?;
             let control = RunControl {
                 resume,
                 resume_command: match seeds {
                     None => {
                         let output = config.output.to_string_lossy();
-                        let ranks = started_by();
-                        let options = ranks.as_deref().into_iter();
-                        let options: Vec<&str> = options.chain(["--resume", &output]).collect();
-                        chexnet::command(&options)
+                        let ranks = nproc.map(|ranks| format!("--nproc={ranks}"));
+                        let options = ["--resume", &output].into_iter();
+                        chexnet::command(&options.chain(ranks.as_deref()).collect::<Vec<_>>())
                     }
                     Some(_) => chexnet::same_command(&["--resume", "auto"]),
                 },
@@ -333,8 +332,10 @@ fn main() -> ExitCode {
                 }
                 Outcome::WithMain => Ok(ExitCode::SUCCESS),
                 Outcome::Stopped(stopped) => {
+                    let is_main = control.world.as_ref().is_none_or(|world| world.rank() == 0);
                     let hint = control.stop.hint().unwrap_or_default();
-                    Ok(chexnet::stopped(&stopped, &hint, control.stop.exit_code()))
+                    let text = is_main.then(|| format!("{stopped}\n{hint}"));
+                    Ok(chexnet::stopped(text, control.stop.exit_code()))
                 }
             }
         },

@@ -75,10 +75,12 @@ fn complain(error: &str) {
     let _ = writeln!(io::stderr(), "error: {line}");
 }
 
-/// Ends a program that was asked to stop: `text` and what to do next on standard error, and the exit
-/// code that the signal has; that of Ctrl-C if it was asked in another way, as by a key.
-pub fn stopped(text: impl Display, hint: &str, exit_code: Option<u8>) -> ExitCode {
-    let _ = writeln!(io::stderr(), "{text}\n{hint}");
+/// Ends a program that was asked to stop: `text` on standard error, if it is this process's to say, and the exit code
+/// that the signal has; that of Ctrl-C if it was asked in another way, as by a key.
+pub fn stopped(text: Option<impl Display>, exit_code: Option<u8>) -> ExitCode {
+    if let Some(text) = text {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
     ExitCode::from(exit_code.unwrap_or(130))
 }
 

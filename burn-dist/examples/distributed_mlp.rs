@@ -17,14 +17,13 @@ use burn::data::dataset::InMemDataset;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::{Device, ExecutionError, Tensor, activation::relu};
-use burn::train::metric::{Adaptor, ItemLazy, LossInput};
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn::tensor::{Device, Tensor, activation::relu};
+use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_dist::distributed::{Contribution, DataParallel, DataParallelConfig, Vote};
 use burn_dist::optimizer::Adam;
 use burn_dist::start::{Started, start};
 use burn_dist::train::{
-    EpochClock, EpochSummary, Observer, Shard, ShardedLoader, StepInput, StepOutput, Training,
+    EpochClock, EpochSummary, Observer, Shard, ShardedLoader, StepInput, Training,
 };
 use burn_dist_core::World;
 use clap::Parser;
@@ -106,13 +105,14 @@ fn by_hand_written_loop(world: &Arc<World>) -> Result<(), Box<dyn Error>> {
                 Some(batch) if parallel.overlaps() => {
                     let own = Contribution::batch(batch.samples());
                     let gated = parallel.gate(&model, own)?;
-                    gated.loss(&batch).backward();
+                    gated.regress(batch).loss.backward();
                     None
                 }
                 Some(batch) => {
-                    let gradients = model.loss(&batch).backward();
+                    let samples = batch.samples();
+                    let gradients = model.regress(batch).loss.backward();
                     let gradients = GradientsParams::from_grads(gradients, &model);
-                    Some(Contribution::gradients(gradients, batch.samples()))
+                    Some(Contribution::gradients(gradients, samples))
                 }
             };
             let reduced = parallel.reduce(&model, contribution, Vote::default())?;
@@ -121,9 +121,10 @@ fn by_hand_written_loop(world: &Arc<World>) -> Result<(), Box<dyn Error>> {
         let mut sums = [0.0, 0.0];
         for batch in loader(VALIDATION, world, &device).iter() {
             let batch = batch?;
-            let loss = model.valid().loss(&batch).try_into_scalar::<f64>()?;
-            sums[0] += loss * batch.samples() as f64;
-            sums[1] += batch.samples() as f64;
+            let samples = batch.samples() as f64;
+            let loss = model.valid().regress(batch).loss.try_into_scalar::<f64>()?;
+            sums[0] += loss * samples;
+            sums[1] += samples;
         }
         world.all_reduce(&mut sums, burn_dist_core::collective::Reduction::Sum)?;
         if world.rank() == 0 {
@@ -147,11 +148,10 @@ impl Mlp {
         }
     }
 
-    fn loss(&self, batch: &Batch) -> Tensor<1> {
-        let output = self
-            .output
-            .forward(relu(self.hidden.forward(batch.inputs.clone())));
-        (output - batch.targets.clone()).square().mean()
+    fn regress(&self, batch: Batch) -> RegressionOutput {
+        let output = self.output.forward(relu(self.hidden.forward(batch.inputs)));
+        let loss = (output.clone() - batch.targets.clone()).square().mean();
+        RegressionOutput::new(loss, output, batch.targets)
     }
 }
 
@@ -195,46 +195,11 @@ impl StepInput for Batch {
     }
 }
 
-/// What burn-train and the loop read of a step.
-struct Output {
-    loss: Tensor<1>,
-    samples: usize,
-}
-
-impl StepOutput for Output {
-    fn loss(&self) -> Tensor<1> {
-        self.loss.clone()
-    }
-
-    fn samples(&self) -> usize {
-        self.samples
-    }
-
-    fn names(&self) -> String {
-        format!("{} points", self.samples)
-    }
-}
-
-impl ItemLazy for Output {
-    fn sync(self) -> Result<Self, ExecutionError> {
-        Ok(Self {
-            loss: self.loss.without_autodiff(),
-            ..self
-        })
-    }
-}
-
-impl Adaptor<LossInput> for Output {
-    fn adapt(&self) -> LossInput {
-        LossInput::new(self.loss.clone())
-    }
-}
-
 impl TrainStep for Mlp {
     type Input = Batch;
-    type Output = Output;
+    type Output = RegressionOutput;
 
-    fn step(&self, batch: Batch) -> TrainOutput<Output> {
+    fn step(&self, batch: Batch) -> TrainOutput<RegressionOutput> {
         let output = InferenceStep::step(self, batch);
         TrainOutput::new(self, output.loss.backward(), output)
     }
@@ -242,13 +207,10 @@ impl TrainStep for Mlp {
 
 impl InferenceStep for Mlp {
     type Input = Batch;
-    type Output = Output;
+    type Output = RegressionOutput;
 
-    fn step(&self, batch: Batch) -> Output {
-        Output {
-            loss: self.loss(&batch),
-            samples: batch.samples(),
-        }
+    fn step(&self, batch: Batch) -> RegressionOutput {
+        self.regress(batch)
     }
 }
 
@@ -256,7 +218,7 @@ impl InferenceStep for Mlp {
 struct Nothing;
 
 impl Observer<Mlp> for Nothing {
-    fn validated(&mut self, _: &Output) -> Result<(), String> {
+    fn validated(&mut self, _: &RegressionOutput) -> Result<(), String> {
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! A program as one of several processes: [`start`] at its beginning is all that it needs.
 
-use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,8 +55,8 @@ pub enum StartError {
 /// Starts this program anew as `ranks` processes of this host, if it is to be several; takes its place among others, if
 /// a launcher has started it: `burn-dist launch`, mpirun, srun, torchrun, Kubernetes.
 ///
-/// `option` is what a user gives with the number of `ranks`, `--nproc 2` or `--nproc=2`; the processes that are started
-/// get all arguments but that. `configuration`, options of the program by name, has to be the same in all processes.
+/// `option` is what a user gives the number of `ranks` by; the processes that are started get the same arguments.
+/// `configuration`, options of the program by name, has to be the same in all processes.
 ///
 /// ```no_run
 /// use burn_dist::start::{Started, start};
@@ -83,16 +82,15 @@ pub fn start(
     let environment = Environment::of_process();
     let identity = Identity::of(&environment)?;
     let launcher = identity.launcher;
-    match ranks {
+    // Those that it has started have its arguments.
+    match ranks.filter(|_| std::env::var_os(STARTED).is_none()) {
         Some(_) if launcher != Launcher::None => {
             return Err(StartError::StartedAlready { option, launcher });
         }
         Some(0) => return Err(StartError::NoRanks { option }),
         Some(ranks) if ranks > 1 => {
-            let arguments = without(option, std::env::args_os().skip(1));
-            let launch = Launch::new(std::env::current_exe()?, arguments);
-            let launch = launch.variable(OPTION, format!("{option}={ranks}"));
-            let outcome = launch.ranks(ranks).run()?;
+            let launch = Launch::new(std::env::current_exe()?, std::env::args_os().skip(1));
+            let outcome = launch.variable(STARTED, "1").ranks(ranks).run()?;
             outcome.print_failure();
             return Ok(Started::Launcher(outcome.exit_code().into()));
         }
@@ -107,28 +105,8 @@ pub fn start(
     Ok(Started::Rank(Some(Arc::new(world))))
 }
 
-/// The option that has made this process one of several, as `--nproc=2`: what a command to go on with has to have.
-pub fn option() -> Option<String> {
-    std::env::var(OPTION).ok()
-}
-
-/// The variable in which ranks find it.
-const OPTION: &str = "BURN_DIST_START_OPTION";
-
-/// `arguments` without an option and its value.
-fn without(option: &str, arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut arguments = arguments;
-    while let Some(argument) = arguments.next() {
-        let text = argument.to_string_lossy();
-        match text.strip_prefix(option) {
-            Some("") => drop(arguments.next()),
-            Some(value) if value.starts_with('=') => {}
-            _ => kept.push(argument),
-        }
-    }
-    kept
-}
+/// The variable by which a process knows that [`start`] has started it.
+const STARTED: &str = "BURN_DIST_STARTED_BY_ITSELF";
 
 /// Processes of `world` on this host, among which its cores are shared.
 pub fn ranks_of_host(world: Option<&World>) -> usize {
@@ -137,16 +115,4 @@ pub fn ranks_of_host(world: Option<&World>) -> usize {
         let near = world.members().iter();
         near.filter(|member| member.host.is(own)).count()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_option_and_its_value_are_taken_away() {
-        let arguments = "--nproc 2 --nprocs 3 --data x --nproc=4 --nproc";
-        let kept = without("--nproc", arguments.split(' ').map(OsString::from));
-        assert_eq!(kept, ["--nprocs", "3", "--data", "x"]);
-    }
 }

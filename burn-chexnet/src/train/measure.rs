@@ -48,9 +48,9 @@ impl Run<'_> {
         let own = self.ranks.all(|| predictions_of(&network, &test, "test"))?;
         let predictions = match self.ranks.count() {
             1 => own,
-            _ => Predictions::gather(self.ranks.gather(&own)?),
+            _ => Predictions::gather(self.ranks.gather(own)?),
         };
-        for skipped in self.ranks.gather(&test.skipped())? {
+        for skipped in self.ranks.gather(test.skipped())? {
             test.recall(skipped, Duration::ZERO);
         }
         self.ranks

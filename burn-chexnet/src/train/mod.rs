@@ -18,6 +18,8 @@
 //! | `figures` | curves and ROC as SVG |
 //! | `cases` | heat maps of the best and worst test images |
 //! | `run` | [`run()`]: all of it in order |
+//! | `prepared` | its beginning: options, folders and files that decide it |
+//! | `announce` | what it says of itself, and its learning rate |
 //! | `ranks` | what one rank of a run does for all |
 //! | `resume` | which snapshot a run may go on from |
 //! | `outcome` | [`Outcome`]: finished, or stopped on the way |
@@ -27,6 +29,7 @@
 //!
 //! [`Classifier`]: crate::model::Classifier
 
+mod announce;
 mod batches;
 mod cache;
 mod cases;
@@ -38,6 +41,7 @@ pub mod figures;
 mod measure;
 mod outcome;
 mod output;
+mod prepared;
 mod ranks;
 mod recipe;
 mod recorder;

@@ -94,7 +94,7 @@ impl Ranks {
 
     /// What the main rank has, on all; `None` is for the others.
     pub fn share<T: Serialize + DeserializeOwned>(&self, own: Option<T>) -> Result<T, RunError> {
-        let parts = self.gather(&own)?;
+        let parts = self.gather(own)?;
         parts.into_iter().next().flatten().ok_or_else(|| {
             let reason = "the main rank has nothing to share".to_owned();
             TrainError::from(DistributedError::Option(reason)).into()
@@ -102,19 +102,19 @@ impl Ranks {
     }
 
     /// What all ranks have, in their order.
-    pub fn gather<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>, RunError> {
+    pub fn gather<T: Serialize + DeserializeOwned>(&self, own: T) -> Result<Vec<T>, RunError> {
+        let Some(world) = &self.0 else {
+            return Ok(vec![own]);
+        };
         let failed = |error: serde_json::Error| {
             RunError::from(TrainError::from(DistributedError::Option(format!(
                 "what ranks tell each other: {error}"
             ))))
         };
-        let bytes = serde_json::to_vec(own).map_err(failed)?;
-        let read = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(failed);
-        let Some(world) = &self.0 else {
-            return Ok(vec![read(&bytes)?]);
-        };
+        let bytes = serde_json::to_vec(&own).map_err(failed)?;
         let all = world.all_gather(&bytes).map_err(lost)?;
-        (0..world.size()).map(|rank| read(all.of(rank))).collect()
+        let read = |rank| serde_json::from_slice(all.of(rank)).map_err(failed);
+        (0..world.size()).map(read).collect()
     }
 }
 

@@ -1,31 +1,29 @@
 //! A run in order: tables, split, images, training, test, results.
 
-use std::fs::File;
 use std::sync::{Arc, PoisonError};
 
 use burn::tensor::Device;
 use burn_dist::distributed::DataParallelConfig;
 use burn_dist::progress::write_line;
-use burn_dist::train::{
-    Ending, EpochClock, LearningRate, Shard, Snapshot, Snapshots, Stop, Training, Uneven, WarmUp,
-};
+use burn_dist::train::{Ending, EpochClock, Shard, Snapshot, Snapshots, Stop, Training, Uneven};
 use burn_dist_core::World;
 use chest_datasets::{ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
 use super::cache::open_cache;
 use super::measure::{TrainedRun, all_skipped};
 use super::output;
+use super::prepared::Prepared;
 use super::ranks::Ranks;
-use super::recipe::{backbone, decided, head, opened, start_from};
+use super::recipe::{backbone, head, start_from};
 use super::results::SideCounts;
-use super::resume::{ensure_same_split, has_snapshot, newest, snapshots};
+use super::resume::{ensure_same_split, snapshots};
 use super::tables::write_phantom;
 use super::{
     Order, Outcome, Recorder, Results, RunData, RunError, Stopped, SupervisedClassifier,
     TrainConfig, XrayLoader,
 };
 use crate::loss::BinaryCrossEntropy;
-use crate::model::{Classifier, ResNetConfig, parameter_count};
+use crate::model::{Classifier, ResNetConfig};
 use crate::weights::{Checkpoint, Head, Metadata, SplitOrigin};
 use crate::{Preprocessing, norm};
 
@@ -94,7 +92,7 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     config.check()?;
     let ranks = Ranks::of(control.world.as_ref());
     let device = config.device.device();
-    let prepared = ranks.main(|| Prepared::new(config, control, &ranks))?;
+    let prepared = ranks.main(|| Prepared::new(config, control.resume, ranks.count()))?;
     let told = prepared.as_ref();
     let config = &ranks.share(told.map(|prepared| prepared.config.clone()))?;
     let goes_on = ranks.share(told.map(|prepared| prepared.snapshot.is_some()))?;
@@ -124,7 +122,7 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
             .transpose()?;
         Ok((data, source, cache))
     })?;
-    let digests = ranks.gather(&data.digest())?;
+    let digests = ranks.gather(data.digest())?;
     if let Some(rank) = digests.iter().position(|digest| *digest != digests[0]) {
         return Err(RunError::OtherData { rank });
     }
@@ -169,51 +167,6 @@ pub fn run(config: &TrainConfig, control: &RunControl) -> Result<Outcome<Box<Res
     }
 }
 
-/// What the main rank finds out before anything that takes long: a wrong folder or option must not cost hours.
-struct Prepared {
-    config: TrainConfig,
-    weights: Option<Checkpoint>,
-    snapshot: Option<Snapshot>,
-    lock: Option<File>,
-}
-
-impl Prepared {
-    fn new(config: &TrainConfig, control: &RunControl, ranks: &Ranks) -> Result<Self, RunError> {
-        let goes_on = control.resume && has_snapshot(config)?;
-        let weights = match goes_on {
-            true => None,
-            false => opened(config)?,
-        };
-        output::create(&config.output)?;
-        let lock = output::lock(&config.output)?;
-        let config = decided(config, weights.as_ref(), goes_on)?;
-        let snapshot = match control.resume {
-            true => newest(&config, &snapshots(&config, ranks.count())?)?,
-            false => None,
-        };
-        match &snapshot {
-            None => output::ensure_own(&config.output)?,
-            Some(snapshot) => warn_of_ranks(snapshot, ranks.count()),
-        }
-        Ok(Self {
-            config,
-            weights,
-            snapshot,
-            lock,
-        })
-    }
-}
-
-/// Says what it means that a run goes on with another number of ranks.
-fn warn_of_ranks(snapshot: &Snapshot, count: usize) {
-    if snapshot.replicas() != count {
-        write_line(&format!(
-            "warning: the run had {} ranks and goes on with {count}: the same images in the same order, but norms see batches of another size",
-            snapshot.replicas()
-        ));
-    }
-}
-
 /// Weights that a run starts from.
 struct Start {
     weights: Checkpoint,
@@ -244,14 +197,13 @@ impl Run<'_> {
     ) -> Result<Outcome<Box<Results>>, RunError> {
         let config = self.config;
         let metadata = self.metadata();
-        if let Some(Start { weights, head }) = &self.start {
-            start_from(&mut network, weights, head)?;
-        }
-        let main = self.ranks.main(|| {
+        self.ranks.main(|| {
+            if let Some(Start { weights, head }) = &self.start {
+                start_from(&mut network, weights, head)?;
+            }
             self.announce(&network);
             self.prepare_output(snapshot.as_ref())
-        });
-        main?;
+        })?;
 
         let mut loss = BinaryCrossEntropy::new(config.reduction);
         if config.weighted_loss {
@@ -339,94 +291,6 @@ impl Run<'_> {
         })
     }
 
-    /// The learning rate over the steps of the run, which the configuration has in epochs.
-    fn learning_rate(&self) -> LearningRate {
-        let config = self.config;
-        let images = self.counts().training;
-        let together = config.batch_size * self.ranks.count();
-        let batches = match config.uneven {
-            Uneven::Drop => (images / together).max(1),
-            Uneven::Join | Uneven::Pad => images.div_ceil(together),
-        };
-        let epoch = batches.div_ceil(config.accumulate);
-        let run = epoch.saturating_mul(config.epochs);
-        let run = config.max_steps.map_or(run, |most| most.min(run));
-        let warm_up = (config.warm_up * epoch as f64).round() as usize;
-        let schedule = config
-            .schedule
-            .schedule(epoch, run.saturating_sub(warm_up).max(1));
-        let rate = LearningRate::new(self.full_rate()).schedule(schedule);
-        match warm_up {
-            0 => rate,
-            steps => rate.warm_up(WarmUp {
-                steps,
-                start: config.warm_up_start,
-            }),
-        }
-    }
-
-    /// The learning rate behind the warm-up.
-    fn full_rate(&self) -> f64 {
-        let factor = match self.config.scale_lr {
-            true => self.ranks.count() as f64,
-            false => 1.0,
-        };
-        factor * self.config.learning_rate
-    }
-
-    fn announce_ranks(&self) {
-        let (config, count) = (self.config, self.ranks.count());
-        if count == 1 {
-            return;
-        }
-        let scaled = match config.scale_lr {
-            true => format!(" × {count} = {}", self.full_rate()),
-            false => String::new(),
-        };
-        write_line(&format!(
-            "{count} ranks × {} images × {} batches = {} images a step, learning rate {}{scaled}",
-            config.batch_size,
-            config.accumulate,
-            count * config.batch_size * config.accumulate,
-            config.learning_rate,
-        ));
-        if config.scale_lr && config.warm_up == 0.0 {
-            write_line(
-                "warning: the scaled learning rate is there from the first step on: give --warm-up EPOCHS",
-            );
-        }
-    }
-
-    fn announce<C: Classifier>(&self, network: &C) {
-        let SideCounts {
-            training,
-            validation,
-            test,
-        } = self.counts();
-        write_line(&format!(
-            "{} ({} parameters, {} labels) at {} pixels on {training} training, {validation} validation and {test} test images of {}",
-            self.config.model,
-            parameter_count(network),
-            self.data.dataset().labels().len(),
-            self.config.image_size,
-            self.data.dataset().tables(),
-        ));
-        self.announce_ranks();
-        if !self.data.unknown_labels().is_empty() {
-            write_line(&format!(
-                "labels that are not known (uncertain ones in validation and test are always ignored):\n{}",
-                self.data.unknown_labels()
-            ));
-        }
-        let one_sided = self.data.one_sided_labels();
-        if !one_sided.is_empty() {
-            write_line(&format!(
-                "warning: without both positive and negative training images nothing can be learned of {} (are its negatives blank? then give --blank zeros)",
-                one_sided.join(", ")
-            ));
-        }
-    }
-
     /// The output folder with the configuration and the split in it.
     fn prepare_output(&self, snapshot: Option<&Snapshot>) -> Result<(), RunError> {
         let folder = &self.config.output;
@@ -474,7 +338,7 @@ impl Run<'_> {
         }
     }
 
-    fn counts(&self) -> SideCounts {
+    pub(super) fn counts(&self) -> SideCounts {
         let split = self.data.split();
         SideCounts {
             training: split.train().len(),

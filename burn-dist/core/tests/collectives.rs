@@ -177,7 +177,7 @@ proptest! {
         };
         run(ranks, &options, |world| {
             for count in &counts {
-                check_all_types(world, *count, reduction, order);
+                check_all_types(&world, *count, reduction, order);
             }
         });
     }
@@ -204,8 +204,8 @@ fn large_messages_in_pieces() {
             };
             run(ranks, &options, |world| {
                 assert_eq!(world.transport((world.rank() + 1) % ranks), Some(transport));
-                check::<f32>(world, 1_000_003, Reduction::Sum, order);
-                check::<bf16>(world, 300_001, Reduction::Mean, order);
+                check::<f32>(&world, 1_000_003, Reduction::Sum, order);
+                check::<bf16>(&world, 300_001, Reduction::Mean, order);
             });
         }
     }
@@ -223,7 +223,7 @@ fn a_slow_network_changes_no_bit_and_takes_its_time() {
             ..options()
         };
         run(3, &options, |world| {
-            check::<f32>(world, 10_000, Reduction::Sum, Order::Rank);
+            check::<f32>(&world, 10_000, Reduction::Sum, Order::Rank);
             let mut data = vec![1.0f32; 300_000];
             let began = std::time::Instant::now();
             world.all_reduce(&mut data, Reduction::Sum).unwrap();

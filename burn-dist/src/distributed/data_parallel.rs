@@ -322,9 +322,8 @@ impl ModuleVisitor for Contributing<'_> {
             return;
         };
         let reducer = &self.parallel.reducer;
-        // A parameter that was not there before is found when all are done.
         let Some(index) = self.parallel.layout.index(param.id) else {
-            return;
+            return reducer.fail_new();
         };
         match gradient.try_into_data() {
             Ok(data) => reducer.add_gradient(index, &data, self.factor),

@@ -175,9 +175,7 @@ impl Reducer {
     /// may end the pass from here.
     pub fn take(&self, id: ParamId, gradient: DispatchTensor) {
         let Some(index) = self.layout.index(id) else {
-            return self
-                .step()
-                .fail(DistributedError::Changed("a parameter is new".to_owned()));
+            return self.fail_new();
         };
         let elements = self.layout.entries[index].elements();
         let flat = Dispatch::float_reshape(gradient, Shape::new([elements]));
@@ -206,6 +204,12 @@ impl Reducer {
     /// Adds a gradient of earlier passes, or of a pass without gates.
     pub fn add_gradient(&self, index: usize, gradient: &TensorData, factor: f64) {
         self.add(&mut self.step(), index, gradient, factor);
+    }
+
+    /// A gradient of a parameter that was not there at the start.
+    pub fn fail_new(&self) {
+        let error = DistributedError::Changed("a parameter is new".to_owned());
+        self.step().fail(error);
     }
 
     /// A gradient that could not be had.

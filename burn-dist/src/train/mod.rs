@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `training` | [`Training`]: what to train, for how long; starts a run through burn-train |
 //! | `training_loop` | the strategy that burn-train runs: epochs, steps, validation |
-//! | `step_output`, `step_input` | [`StepOutput`], [`StepInput`]: what the loop reads of a step |
+//! | `step` | [`StepInput`], [`StepOutput`]: what the loop reads of a step |
 //! | `shard`, `sharded_loader` | [`Shard`]: which items a rank gets, and a loader of them |
 //! | `epoch_clock` | [`EpochClock`]: tells loaders the epoch, and where in it to begin |
 //! | `accumulation` | the gradients of a step, over its micro-batches |
@@ -31,8 +31,7 @@ mod shard;
 mod sharded_loader;
 mod shared_rate;
 mod snapshot;
-mod step_input;
-mod step_output;
+mod step;
 mod stop;
 mod training;
 mod training_loop;
@@ -49,8 +48,7 @@ pub use shard::{Shard, Uneven};
 pub use sharded_loader::ShardedLoader;
 pub use shared_rate::SharedLearningRate;
 pub use snapshot::{Snapshot, SnapshotError, Snapshots};
-pub use step_input::StepInput;
-pub use step_output::StepOutput;
+pub use step::{StepInput, StepOutput};
 pub use stop::Stop;
 pub use training::{Ending, Trained, Training};
 pub use training_loop::TrainingLoop;

@@ -18,8 +18,7 @@ use burn_dist_core::World;
 use serde_json::json;
 
 use super::accumulation::Accumulation;
-use super::step_input::StepInput;
-use super::step_output::StepOutput;
+use super::step::{StepInput, StepOutput};
 use super::training_loop::LoopOptions;
 use super::{
     EpochClock, EpochSummary, LearningRate, LocalReplica, Observer, ProgressRenderer, Replica,

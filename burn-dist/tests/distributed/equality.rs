@@ -67,6 +67,15 @@ fn together(world: &Arc<World>, config: DataParallelConfig, dtype: DType) -> Vec
     numbers(&model)
 }
 
+/// The gradients of one process without any others, of `count` rows from `start` on.
+fn of_one(start: usize, count: usize, seldom: bool) -> Vec<Option<Vec<f64>>> {
+    let device = device();
+    let model = Net::new(0, &device, DType::F64);
+    let loss = model.loss(rows(start, count, &device, DType::F64), seldom);
+    let own = GradientsParams::from_grads(loss.backward(), &model);
+    gradients(&model, &own)
+}
+
 /// Small buckets, so that there are several.
 fn config() -> DataParallelConfig {
     DataParallelConfig::new().bucket_bytes(4_000)
@@ -120,16 +129,8 @@ fn ranks_with_more_samples_count_more_if_they_are_to() {
         let reduced = parallel.reduce(&model, None, Vote::default()).unwrap();
         gradients(&model, &reduced.gradients)
     };
-    let model = Net::new(0, &device, DType::F64);
-    let part = |start, count| {
-        let loss = model.loss(rows(start, count, &device, DType::F64), true);
-        gradients(
-            &model,
-            &GradientsParams::from_grads(loss.backward(), &model),
-        )
-    };
-    let whole = part(0, 8);
-    let (first, second) = (part(0, 2), part(2, 6));
+    let whole = of_one(0, 8, true);
+    let (first, second) = (of_one(0, 2, true), of_one(2, 6, true));
     let by_samples = run(2, |world| of(&world, Weighting::Samples));
     let by_ranks = run(2, |world| of(&world, Weighting::Ranks));
     for index in 0..whole.len() {
@@ -167,12 +168,7 @@ fn gradients_of_earlier_batches_travel_with_those_of_the_last() {
         let reduced = parallel.reduce(&model, None, Vote::default()).unwrap();
         gradients(&model, &reduced.gradients)
     });
-    let model = Net::new(0, &device, DType::F64);
-    let loss = model.loss(rows(0, 16, &device, DType::F64), true);
-    let whole = gradients(
-        &model,
-        &GradientsParams::from_grads(loss.backward(), &model),
-    );
+    let whole = of_one(0, 16, true);
     for (whole, found) in whole.iter().zip(&accumulated[1]) {
         match (whole, found) {
             (Some(whole), Some(found)) => assert!(difference(whole, found) < 1e-12),
@@ -216,14 +212,7 @@ fn a_parameter_may_have_no_gradient_on_some_ranks_or_on_all() {
         assert!(!none.has_data && none.stop && !none.more && none.gradients.is_empty());
         all
     });
-    let model = Net::new(0, &device, DType::F64);
-    let of = |rank: usize, seldom| {
-        let loss = model.loss(rows(rank * 4, 4, &device, DType::F64), seldom);
-        gradients(
-            &model,
-            &GradientsParams::from_grads(loss.backward(), &model),
-        )
-    };
+    let of = |rank: usize, seldom| of_one(rank * 4, 4, seldom);
     let expected = [
         (0..3).map(|rank| of(rank, false)).collect::<Vec<_>>(),
         (0..3).map(|rank| of(rank, rank == 1)).collect(),

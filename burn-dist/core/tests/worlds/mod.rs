@@ -44,14 +44,14 @@ pub fn options() -> Options {
 }
 
 /// What each of `ranks` threads returns, in order.
-pub fn run<R: Send>(ranks: usize, options: &Options, work: impl Fn(&World) -> R + Sync) -> Vec<R> {
+pub fn run<R: Send>(ranks: usize, options: &Options, work: impl Fn(World) -> R + Sync) -> Vec<R> {
     let port = free_port();
     std::thread::scope(|scope| {
         let start = |rank| {
             let (options, work) = (options.clone(), &work);
             scope.spawn(move || {
                 let world = World::connect(&identity(rank, ranks, port), options).unwrap();
-                work(&world)
+                work(world)
             })
         };
         let threads: Vec<_> = (0..ranks).map(start).collect();

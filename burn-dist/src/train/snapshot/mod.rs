@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `folder` | [`Snapshots`]: the folder of `step-N`, one folder a snapshot; whole or not there |
+//! | `content` | [`Snapshot`]: its files, and what was read of them |
 //! | `checksums` | the file that tells a damaged snapshot |
 //! | `state` | [`RunState`]: what changes in a run beside model and optimiser |
 //! | `transfer` | a snapshot from one replica to the others |
@@ -13,14 +14,16 @@
 //! it. May not know the training loop.
 
 mod checksums;
+mod content;
 mod error;
 mod folder;
 mod records;
 mod state;
 mod transfer;
 
+pub use content::Snapshot;
 pub use error::SnapshotError;
-pub use folder::{Snapshot, Snapshots};
+pub use folder::Snapshots;
 pub(super) use records::LearnerRecords;
 pub(super) use state::{ReplicaState, RunState, Totals};
 

@@ -13,6 +13,8 @@
 
 mod arriving;
 mod leaving;
+#[cfg(test)]
+mod loan_tests;
 mod numbers;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,46 @@
+//! What the training loop reads of a step.
+//!
+//! The outputs that burn-train has for regression and classification are read as they are.
+
+use burn::tensor::Tensor;
+use burn::train::{ClassificationOutput, MultiLabelClassificationOutput, RegressionOutput};
+
+/// What the loop reads from the input of a training step.
+pub trait StepInput {
+    /// Samples in the batch.
+    fn samples(&self) -> usize;
+}
+
+/// What the loop reads from the output of a training or validation step.
+pub trait StepOutput {
+    /// The mean loss of the batch, `[1]`.
+    fn loss(&self) -> Tensor<1>;
+
+    /// Samples in the batch.
+    fn samples(&self) -> usize;
+
+    /// The samples by name, for the message when their loss is not finite.
+    fn names(&self) -> String {
+        format!("{} samples without names", self.samples())
+    }
+}
+
+macro_rules! of_burn_train {
+    ($($output:ty),*) => {$(
+        impl StepOutput for $output {
+            fn loss(&self) -> Tensor<1> {
+                self.loss.clone()
+            }
+
+            fn samples(&self) -> usize {
+                self.output.dims()[0]
+            }
+        }
+    )*};
+}
+
+of_burn_train!(
+    RegressionOutput,
+    ClassificationOutput,
+    MultiLabelClassificationOutput
+);
