@@ -1,18 +1,26 @@
-//! What the machine can do at most, on the same cores: a stream over loopback, and copies of memory.
+//! What the machine can do at most, on the same cores: a stream over loopback, copies of memory, and sums of two arrays.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Barrier;
 use std::time::Instant;
 
+use burn_dist_core::collective::{Element, Reduction};
+
 use crate::{Contender, Result, Settings, Times};
 
-/// One TCP stream from core to core, a copy by one core, and one by each of two at once.
-pub const NAMES: [&str; 3] = ["TCP stream", "copy, 1 core", "copy, 2 cores"];
+/// One TCP stream from core to core, a copy by one core, one by each of two at once, and sums by one core.
+pub const NAMES: [&str; 5] = [
+    "TCP stream",
+    "copy, 1 core",
+    "copy, 2 cores",
+    "sum of 2, f32",
+    "sum of 2, bf16",
+];
 
 /// The limits, measured as contenders are.
-pub fn contenders() -> [Contender; 3] {
-    let [stream, one, two] = NAMES;
+pub fn contenders() -> [Contender; 5] {
+    let [stream, one, two, floats, halves] = NAMES;
     let contender = |name, measure: fn(&Settings) -> Result<Times>| Contender {
         name,
         measure: Box::new(measure),
@@ -21,6 +29,8 @@ pub fn contenders() -> [Contender; 3] {
         contender(stream, loopback),
         contender(one, |settings| Ok(copies(settings, 1))),
         contender(two, |settings| Ok(copies(settings, 2))),
+        contender(floats, sums::<f32>),
+        contender(halves, sums::<half::bf16>),
     ]
 }
 
@@ -88,6 +98,22 @@ fn loopback(settings: &Settings) -> Result<Times> {
     drop(sending);
     reader.join().map_err(|_| "the reader has panicked")??;
     Ok(all)
+}
+
+/// The sum of two arrays in a third, each of the size.
+fn sums<T: Element>(settings: &Settings) -> Result<Times> {
+    let time = |size: &u64| {
+        let count = *size as usize / size_of::<T>();
+        let [one, other, mut sum] = [(); 3].map(|()| vec![T::default(); count]);
+        let time = median(settings, || {
+            let began = Instant::now();
+            Reduction::Sum.reduce(std::hint::black_box(&[&one, &other]), &mut sum);
+            std::hint::black_box(&mut sum);
+            Ok(began.elapsed().as_secs_f64())
+        })?;
+        Ok((*size, time))
+    };
+    settings.sizes.iter().map(time).collect()
 }
 
 /// Each of `cores` copies `size` bytes of its own: the time of the slowest.

@@ -5,7 +5,6 @@
 use std::fmt::{Display, Formatter};
 
 use bytemuck::Pod;
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +77,7 @@ pub trait Element: Pod + Default + PartialEq + Send + Sync + sealed::Sealed {
     /// What it is reduced in.
     type Accumulator: Accumulator + Element;
 
-    /// Whether it is reduced in its own type, so that converting it costs nothing.
+    /// Whether it is reduced in its own type.
     const IS_OWN_ACCUMULATOR: bool;
 
     /// It as an accumulator.
@@ -86,19 +85,6 @@ pub trait Element: Pod + Default + PartialEq + Send + Sync + sealed::Sealed {
 
     /// An accumulator rounded to it.
     fn rounded(accumulator: Self::Accumulator) -> Self;
-
-    /// `elements`, each as an accumulator; as many as `accumulators`.
-    fn widen(elements: &[Self], accumulators: &mut [Self::Accumulator]);
-
-    /// Combines each of `elements` with an accumulator; as many as `accumulators`.
-    fn accumulate(
-        accumulators: &mut [Self::Accumulator],
-        elements: &[Self],
-        operation: impl Fn(Self::Accumulator, Self::Accumulator) -> Self::Accumulator,
-    );
-
-    /// `accumulators`, each rounded to an element; as many as `elements`.
-    fn narrow(accumulators: &[Self::Accumulator], elements: &mut [Self]);
 }
 
 /// What numbers are reduced in.
@@ -111,10 +97,12 @@ pub trait Accumulator: Copy + Default + Send + Sync + sealed::Sealed {
     fn greatest(self, other: Self) -> Self;
     /// A share of it, of integers towards zero.
     fn divided(self, count: usize) -> Self;
+    /// The same, what is no number in one form of it.
+    fn canonical(self) -> Self;
 }
 
 macro_rules! float {
-    ($float:ty) => {
+    ($float:ty, $not_a_number:literal) => {
         impl sealed::Sealed for $float {}
 
         impl Accumulator for $float {
@@ -145,6 +133,15 @@ macro_rules! float {
             #[inline(always)]
             fn divided(self, count: usize) -> Self {
                 self / count as Self
+            }
+
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                if self.is_nan() {
+                    Self::from_bits($not_a_number)
+                } else {
+                    self
+                }
             }
         }
     };
@@ -178,6 +175,11 @@ macro_rules! integer {
                     Err(_) => 0,
                 }
             }
+
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                self
+            }
         }
     };
 }
@@ -199,80 +201,82 @@ macro_rules! own {
             fn rounded(accumulator: Self) -> Self {
                 accumulator
             }
-
-            #[inline(always)]
-            fn widen(elements: &[Self], accumulators: &mut [Self]) {
-                accumulators.copy_from_slice(elements);
-            }
-
-            #[inline(always)]
-            fn accumulate(
-                accumulators: &mut [Self],
-                elements: &[Self],
-                operation: impl Fn(Self, Self) -> Self,
-            ) {
-                for (sum, element) in accumulators.iter_mut().zip(elements) {
-                    *sum = operation(*sum, *element);
-                }
-            }
-
-            #[inline(always)]
-            fn narrow(accumulators: &[Self], elements: &mut [Self]) {
-                elements.copy_from_slice(accumulators);
-            }
         }
     };
 }
 
-/// An element that is reduced in 32 bits and rounded once.
-macro_rules! half {
-    ($element:ty, $name:ident) => {
-        impl sealed::Sealed for $element {}
-
-        impl Element for $element {
-            const TYPE: ElementType = ElementType::$name;
-            type Accumulator = f32;
-            const IS_OWN_ACCUMULATOR: bool = false;
-
-            fn wide(self) -> f32 {
-                self.to_f32()
-            }
-
-            fn rounded(accumulator: f32) -> Self {
-                Self::from_f32(accumulator)
-            }
-
-            fn widen(elements: &[Self], accumulators: &mut [f32]) {
-                elements.convert_to_f32_slice(accumulators);
-            }
-
-            #[inline(always)]
-            fn accumulate(
-                accumulators: &mut [f32],
-                elements: &[Self],
-                operation: impl Fn(f32, f32) -> f32,
-            ) {
-                // As wide as the conversions of the processor.
-                let mut wide = [0.0f32; 64];
-                let blocks = elements.chunks(wide.len());
-                for (sums, elements) in accumulators.chunks_mut(wide.len()).zip(blocks) {
-                    let wide = &mut wide[..elements.len()];
-                    elements.convert_to_f32_slice(wide);
-                    for (sum, element) in sums.iter_mut().zip(wide) {
-                        *sum = operation(*sum, *element);
-                    }
-                }
-            }
-
-            fn narrow(accumulators: &[f32], elements: &mut [Self]) {
-                elements.convert_from_f32_slice(accumulators);
-            }
-        }
-    };
+/// One or the other, without a branch.
+#[inline(always)]
+fn choose(condition: bool, one: u32, other: u32) -> u32 {
+    let mask = u32::from(condition).wrapping_neg();
+    one & mask | other & !mask
 }
 
-float!(f32);
-float!(f64);
+// Conversions without a branch, of which the compiler makes vectors; of those of `half` it does not.
+
+impl sealed::Sealed for f16 {}
+
+impl Element for f16 {
+    const TYPE: ElementType = ElementType::F16;
+    type Accumulator = f32;
+    const IS_OWN_ACCUMULATOR: bool = false;
+
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        let bits = u32::from(self.to_bits());
+        // As the lowest exponents of 32 bits, which a multiplication puts right; of subnormal numbers as well.
+        let magnitude = (bits & 0x7fff) << 13;
+        let scaled = f32::from_bits(magnitude) * f32::from_bits((112 + 127) << 23);
+        let infinite = choose(magnitude >= 0x1f << 23, 0xff << 23, 0);
+        f32::from_bits(scaled.to_bits() | infinite | (bits & 0x8000) << 16)
+    }
+
+    #[inline(always)]
+    fn rounded(accumulator: f32) -> Self {
+        let bits = accumulator.to_bits();
+        let magnitude = bits & 0x7fff_ffff;
+        // To the nearest, of two the even one; beyond the greatest number, to infinity.
+        let rebiased = magnitude.wrapping_sub((127 - 15) << 23);
+        let normal = rebiased.wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+        // Adding half a unit of the last place puts what remains of a small number there, rounded.
+        let half = f32::from_bits((127 - 15 + 23 - 10 + 1) << 23);
+        let subnormal = (f32::from_bits(magnitude) + half)
+            .to_bits()
+            .wrapping_sub(half.to_bits());
+        let finite = choose(magnitude < (127 - 14) << 23, subnormal, normal);
+        let result = choose(magnitude >= (16 + 127) << 23, 0x7c00, finite);
+        let quiet = 0x7e00 | (magnitude >> 13 & 0x3ff);
+        let result = choose(magnitude > 0xff << 23, quiet, result);
+        Self::from_bits((result | bits >> 16 & 0x8000) as u16)
+    }
+}
+
+impl sealed::Sealed for bf16 {}
+
+impl Element for bf16 {
+    const TYPE: ElementType = ElementType::BF16;
+    type Accumulator = f32;
+    const IS_OWN_ACCUMULATOR: bool = false;
+
+    // The upper half of 32 bits.
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+
+    #[inline(always)]
+    fn rounded(accumulator: f32) -> Self {
+        let bits = accumulator.to_bits();
+        // To the nearest, of two the even one.
+        let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        // What is no number stays none.
+        let quiet = bits >> 16 | 0x40;
+        Self::from_bits(choose(accumulator.is_nan(), quiet, nearest) as u16)
+    }
+}
+
+float!(f32, 0x7fc0_0000);
+float!(f64, 0x7ff8_0000_0000_0000);
 integer!(i32);
 integer!(i64);
 integer!(u8);
@@ -281,5 +285,52 @@ own!(f64, F64);
 own!(i32, I32);
 own!(i64, I64);
 own!(u8, U8);
-half!(f16, F16);
-half!(bf16, BF16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `half` makes of it, which converts one by one.
+    fn assert_as_half(value: f32) {
+        let (found, expected) = (<f16 as Element>::rounded(value), f16::from_f32(value));
+        assert_eq!(found.to_bits(), expected.to_bits(), "{value:e}");
+        let (found, expected) = (<bf16 as Element>::rounded(value), bf16::from_f32(value));
+        assert_eq!(found.to_bits(), expected.to_bits(), "{value:e}");
+    }
+
+    #[test]
+    fn all_halves_become_the_numbers_that_they_are() {
+        for bits in 0..=u16::MAX {
+            let (found, expected) = (f16::from_bits(bits).wide(), f16::from_bits(bits).to_f32());
+            let same = found.to_bits() == expected.to_bits() || found.is_nan();
+            assert!(same && found.is_nan() == expected.is_nan(), "{bits:#x}");
+            let (found, expected) = (bf16::from_bits(bits).wide(), bf16::from_bits(bits).to_f32());
+            let same = found.to_bits() == expected.to_bits() || found.is_nan();
+            assert!(same && found.is_nan() == expected.is_nan(), "{bits:#x}");
+        }
+    }
+
+    /// All that lie at or beside a half, or in the middle of two, and many others.
+    #[test]
+    fn numbers_are_rounded_as_half_rounds_them() {
+        for upper in 0..=u16::MAX {
+            let bits = u32::from(upper) << 16;
+            for lower in [
+                0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, 0x2000, 0x7fff, 0x8000, 0x8001, 0xffff,
+            ] {
+                assert_as_half(f32::from_bits(bits | lower));
+            }
+            // From a linear congruence, for what nobody has thought of.
+            let other = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            assert_as_half(f32::from_bits(other ^ bits));
+        }
+        for bits in 0..=u16::MAX {
+            let value = f16::from_bits(bits).to_f32().to_bits();
+            for near in [value.wrapping_sub(1), value, value.wrapping_add(1)] {
+                for middle in [0, 0x1000, 0x0fff, 0x1001] {
+                    assert_as_half(f32::from_bits(near.wrapping_add(middle)));
+                }
+            }
+        }
+    }
+}

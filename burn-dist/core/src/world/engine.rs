@@ -3,12 +3,11 @@
 use std::io;
 use std::ops::Range;
 
-use half::slice::HalfFloatSliceExt;
-
 use super::buffer::Buffer;
 use crate::collective::executor::{Interruption, Link, Watch, Work, execute};
 use crate::collective::plan::{Plan, Shape};
-use crate::collective::{Algorithm, Call, ElementType, Header, Topology};
+use crate::collective::{Algorithm, Call, Element, ElementType, Header, Topology};
+use crate::host::Bytes;
 use crate::transport::{Doorbell, Poll};
 
 /// Bytes of a message, at most: what is under way between two ranks stays in their caches (measured from 64 KiB to
@@ -70,16 +69,14 @@ impl Engine {
         }
         // Sums of halves that go over the wire are not rounded on their way.
         let count = buffer.len() / element.size();
-        let mut sums = std::mem::replace(&mut self.wide, empty()?);
+        let mut sums = std::mem::replace(&mut self.wide, on_the_way(0)?);
         if sums.len() < count {
-            sums = Buffer::new(count).map_err(Interruption::Waiting)?;
+            sums = on_the_way(count)?;
         }
         let values = &mut sums[..count];
         match element {
-            ElementType::F16 => {
-                bytemuck::cast_slice::<u8, half::f16>(buffer).convert_to_f32_slice(values);
-            }
-            _ => bytemuck::cast_slice::<u8, half::bf16>(buffer).convert_to_f32_slice(values),
+            ElementType::F16 => widen::<half::f16>(buffer, values),
+            _ => widen::<half::bf16>(buffer, values),
         }
         let outcome = self.run_as(
             ElementType::F32,
@@ -88,10 +85,8 @@ impl Engine {
             watch,
         );
         match element {
-            ElementType::F16 => {
-                bytemuck::cast_slice_mut::<u8, half::f16>(buffer).convert_from_f32_slice(values);
-            }
-            _ => bytemuck::cast_slice_mut::<u8, half::bf16>(buffer).convert_from_f32_slice(values),
+            ElementType::F16 => narrow::<half::f16>(values, buffer),
+            _ => narrow::<half::bf16>(values, buffer),
         }
         self.wide = sums;
         outcome
@@ -114,7 +109,7 @@ impl Engine {
         let plan = Plan::new(&shape, task.algorithm);
         let scratch = plan.scratch * element.size();
         if self.scratch.len() < scratch {
-            self.scratch = Buffer::new(scratch).map_err(Interruption::Waiting)?;
+            self.scratch = on_the_way(scratch)?;
         }
         let work = Work {
             plan: &plan,
@@ -141,6 +136,23 @@ impl Engine {
     }
 }
 
-fn empty() -> Result<Buffer<f32>, Interruption> {
-    Buffer::new(0).map_err(Interruption::Waiting)
+fn widen<T: Element<Accumulator = f32>>(halves: &[u8], values: &mut [f32]) {
+    let halves = bytemuck::cast_slice::<u8, T>(halves);
+    let pairs = values.iter_mut().zip(halves);
+    pairs.for_each(|(value, half)| *value = half.wide());
+}
+
+fn narrow<T: Element<Accumulator = f32>>(values: &[f32], halves: &mut [u8]) {
+    let halves = bytemuck::cast_slice_mut::<u8, T>(halves);
+    let pairs = halves.iter_mut().zip(values);
+    pairs.for_each(|(half, value)| *half = T::rounded(*value));
+}
+
+/// Memory for what is between the data of the program and the wire.
+fn on_the_way<T: Element>(count: usize) -> Result<Buffer<T>, Interruption> {
+    Buffer::new(count).map_err(|error| {
+        let bytes = Bytes((count * size_of::<T>()) as u64);
+        let reason = format!("no memory for {bytes} on the way: {error}");
+        Interruption::Waiting(io::Error::new(error.kind(), reason))
+    })
 }
