@@ -17,7 +17,7 @@ pub enum Started {
 }
 
 /// Why a program cannot be started as several processes.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum StartError {
     /// Ranks are asked for where a launcher has started some.
     #[error(
@@ -51,6 +51,8 @@ pub enum StartError {
     #[error("the path of this program is not known: {0}")]
     Program(#[from] io::Error),
 }
+
+burn_dist_core::debug_as_display!(StartError);
 
 /// Starts this program anew as `ranks` processes of this host, if it is to be several; takes its place among others, if
 /// a launcher has started it: `burn-dist launch`, mpirun, srun, torchrun, Kubernetes.

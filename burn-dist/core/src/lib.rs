@@ -12,6 +12,7 @@
 //! the binary `burn-dist` does.
 
 pub mod collective;
+mod debug;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod fuzzing;
@@ -25,6 +26,7 @@ mod tls;
 pub mod transport;
 mod world;
 
+pub use supervision::CollectiveError;
 pub use world::{
     Buffer, Collective, ConnectionError, Gathered, Options, OptionsError, Pending, World,
     WorldError,

@@ -271,6 +271,21 @@ fn a_round_trip_is_timed_by_who_begins_it() {
 }
 
 #[test]
+fn more_memory_than_there_is_is_refused_and_harms_nothing() {
+    run(2, &options(), |world| {
+        let refused = world.alloc::<f64>(1 << 47).unwrap_err().to_string();
+        let expected = format!(
+            "rank {} has no memory for a buffer of 1 PiB: ",
+            world.rank()
+        );
+        assert!(refused.starts_with(&expected), "{refused}");
+        assert!(world.alloc::<f64>(usize::MAX).is_err());
+        world.barrier().unwrap();
+        assert_eq!(world.failure(), None);
+    });
+}
+
+#[test]
 fn arguments_that_do_not_fit_are_refused_and_harm_nothing() {
     run(2, &options(), |world| {
         let refused = world.broadcast(&mut [0.0f32], 2).unwrap_err().to_string();

@@ -92,13 +92,13 @@ fn results_are_those_without_tls_to_the_last_bit() {
             ..encrypted.clone()
         };
         let counts = [0, 1, 3, 1_021, 70_001, 1_000_003];
-        let expected = run(ranks, &plain, |world| results(world, &counts));
+        let expected = run(ranks, &plain, |world| results(&world, &counts));
         let found = run(ranks, &encrypted, |world| {
             assert_eq!(
                 world.transport((world.rank() + 1) % ranks),
                 Some(Transport::Tcp)
             );
-            results(world, &counts)
+            results(&world, &counts)
         });
         assert!(found == expected, "{ranks} ranks, {algorithm:?}");
     }
@@ -111,7 +111,7 @@ fn a_slow_network_and_shared_memory_change_no_bit() {
         tls: false,
         ..encrypted()
     };
-    let expected = run(3, &plain, |world| results(world, &counts));
+    let expected = run(3, &plain, |world| results(&world, &counts));
     let slow = Options {
         throttle: Some(Throttle {
             rate: 20e6,
@@ -119,7 +119,7 @@ fn a_slow_network_and_shared_memory_change_no_bit() {
         }),
         ..encrypted()
     };
-    assert!(run(3, &slow, |world| results(world, &counts)) == expected);
+    assert!(run(3, &slow, |world| results(&world, &counts)) == expected);
     let shared = Options {
         transport: Some(Transport::Shm),
         ..encrypted()
@@ -127,7 +127,7 @@ fn a_slow_network_and_shared_memory_change_no_bit() {
     let found = run(3, &shared, |world| {
         let peer = (world.rank() + 1) % 3;
         assert_eq!(world.transport(peer), Some(Transport::Shm));
-        results(world, &counts)
+        results(&world, &counts)
     });
     assert!(found == expected);
 }

@@ -89,13 +89,8 @@ struct TypedBucket<T> {
 
 impl<T: Number> TypedBucket<T> {
     fn new(world: &World, elements: usize) -> Result<Self, DistributedError> {
-        let content = world.alloc(elements);
-        let content = content.map_err(|error| DistributedError::Memory {
-            bytes: elements * size_of::<T>(),
-            reason: error.to_string(),
-        })?;
         Ok(Self {
-            content: Some(content),
+            content: Some(world.alloc(elements)?),
             pending: None,
         })
     }

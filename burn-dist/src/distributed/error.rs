@@ -1,9 +1,9 @@
 //! Why ranks cannot train together.
 
-use burn_dist_core::supervision::CollectiveError;
+use burn_dist_core::CollectiveError;
 
 /// Why ranks cannot train together.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 pub enum DistributedError {
     /// An operation between ranks has failed.
     #[error(transparent)]
@@ -67,14 +67,6 @@ pub enum DistributedError {
         /// The parameter.
         tensor: String,
     },
-    /// No memory for gradients on their way.
-    #[error("no memory for a bucket of {bytes} bytes: {reason}")]
-    Memory {
-        /// Bytes that were wanted.
-        bytes: usize,
-        /// What the system says.
-        reason: String,
-    },
     /// Running statistics are not those of the model.
     #[error("these running statistics have {found} bytes, those of the model {wanted}")]
     Statistics {
@@ -87,3 +79,5 @@ pub enum DistributedError {
     #[error("{0}")]
     Option(String),
 }
+
+burn_dist_core::debug_as_display!(DistributedError);

@@ -4,7 +4,7 @@ use super::SnapshotError;
 use crate::distributed::DistributedError;
 
 /// Why a training run ended before its last epoch.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum TrainError {
     /// The loss of a step is not a number or infinite. The weights of that step were not used.
     #[error(
@@ -56,3 +56,5 @@ pub enum TrainError {
     #[error("{0}")]
     Burn(String),
 }
+
+burn_dist_core::debug_as_display!(TrainError);

@@ -29,10 +29,12 @@ pub enum Operation {
     Barrier,
     /// One rank sends to another, which sends back: to measure the way between them.
     RoundTrip,
+    /// All ranks get how many elements each is going to give.
+    GatherCounts,
 }
 
 impl Operation {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::AllReduce,
         Self::ReduceScatter,
         Self::AllGather,
@@ -40,7 +42,16 @@ impl Operation {
         Self::Reduce,
         Self::Barrier,
         Self::RoundTrip,
+        Self::GatherCounts,
     ];
+
+    /// The operation whose messages it sends.
+    pub(crate) fn in_messages(self) -> Self {
+        match self {
+            Self::GatherCounts => Self::AllGather,
+            other => other,
+        }
+    }
 }
 
 impl Display for Operation {
@@ -53,6 +64,7 @@ impl Display for Operation {
             Self::Reduce => "reduce",
             Self::Barrier => "barrier",
             Self::RoundTrip => "round_trip",
+            Self::GatherCounts => "gather_counts",
         })
     }
 }
@@ -70,6 +82,21 @@ pub struct Call {
     pub count: u64,
     /// The rank that has or gets them, where one does.
     pub root: Option<u16>,
+}
+
+impl Call {
+    /// Operation, element, reduction and root, as messages have them.
+    pub(crate) fn numbers(&self) -> [u16; 4] {
+        let reduction = self
+            .reduction
+            .map(|reduction| index_of(&Reduction::ALL, &reduction));
+        [
+            index_of(&Operation::ALL, &self.operation),
+            index_of(&ElementType::ALL, &self.element),
+            reduction.unwrap_or(NONE),
+            self.root.unwrap_or(NONE),
+        ]
+    }
 }
 
 impl Display for Call {
@@ -116,18 +143,14 @@ impl Header {
     pub const SIZE: usize = 40;
 
     pub fn encode(&self) -> [u8; Self::SIZE] {
-        let position = |found: Option<usize>| found.map_or(NONE, |index| index as u16);
-        let reduction = position(self.call.reduction.map(|reduction| {
-            let index = Reduction::ALL.iter().position(|other| *other == reduction);
-            index.unwrap_or_default()
-        }));
+        let [operation, element, reduction, root] = self.call.numbers();
         let mut bytes = [0; Self::SIZE];
         bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[2] = index_of(&Operation::ALL, &self.call.operation);
-        bytes[3] = index_of(&ElementType::ALL, &self.call.element);
+        bytes[2] = operation as u8;
+        bytes[3] = element as u8;
         bytes[4..6].copy_from_slice(&reduction.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.call.root.unwrap_or(NONE).to_le_bytes());
-        bytes[8] = index_of(&Algorithm::ALL, &self.algorithm);
+        bytes[6..8].copy_from_slice(&root.to_le_bytes());
+        bytes[8] = index_of(&Algorithm::ALL, &self.algorithm) as u8;
         bytes[9] = self.lent.into();
         bytes[12..16].copy_from_slice(&self.group.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
@@ -170,10 +193,10 @@ impl Header {
     }
 }
 
-fn index_of<T: PartialEq>(all: &[T], one: &T) -> u8 {
+fn index_of<T: PartialEq>(all: &[T], one: &T) -> u16 {
     all.iter()
         .position(|other| other == one)
-        .unwrap_or_default() as u8
+        .unwrap_or_default() as u16
 }
 
 #[cfg(test)]

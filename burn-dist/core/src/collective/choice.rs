@@ -47,6 +47,7 @@ impl Algorithm {
         use Operation::{
             AllGather, AllReduce, Barrier, Broadcast, Reduce, ReduceScatter, RoundTrip,
         };
+        let operation = operation.in_messages();
         match self {
             Self::Direct => {
                 matches!(
@@ -223,8 +224,10 @@ impl Table {
             Operation::Broadcast | Operation::Reduce if bytes <= self.tree_up_to => Algorithm::Tree,
             Operation::Broadcast => Algorithm::Chain,
             Operation::Reduce => large(Algorithm::Chain),
-            Operation::AllGather if bytes <= self.doubling_up_to => Algorithm::Doubling,
-            Operation::AllGather => large(Algorithm::Ring),
+            Operation::AllGather | Operation::GatherCounts if bytes <= self.doubling_up_to => {
+                Algorithm::Doubling
+            }
+            Operation::AllGather | Operation::GatherCounts => large(Algorithm::Ring),
             Operation::AllReduce if bytes * ranks as u64 <= self.doubling_up_to => {
                 Algorithm::Doubling
             }

@@ -16,6 +16,7 @@
 //! | `memory_limit` | memory that the control group allows |
 //! | `memory_lock` | memory that may be locked, as verbs need it |
 //! | `shared_memory` | `/dev/shm` |
+//! | `shortage` | whether there is so much memory |
 //! | `open_files` | open files and sockets |
 //! | `transparent_huge_pages` | pages of 2 MiB |
 //! | `namespaces` | which processes can see each other |
@@ -39,6 +40,7 @@ mod open_files;
 mod quantity;
 mod root;
 mod shared_memory;
+mod shortage;
 mod transparent_huge_pages;
 
 pub use cgroup::CgroupVersion;
@@ -58,4 +60,5 @@ pub use open_files::OpenFiles;
 pub(crate) use open_files::files_left;
 pub use quantity::{Bytes, Limit, Millicores};
 pub use shared_memory::SharedMemory;
+pub(crate) use shortage::shortage;
 pub use transparent_huge_pages::TransparentHugePages;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::host::HostError;
 
 /// Why nothing was launched, or a launch was given up. No process is left behind.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum LaunchError {
     /// No ranks are asked for.
     #[error("0 ranks are none to launch: ask for 1 or more")]
@@ -88,6 +88,8 @@ pub enum LaunchError {
         source: io::Error,
     },
 }
+
+crate::debug_as_display!(LaunchError);
 
 impl LaunchError {
     /// What a shell would exit with: 127 for a program that is not there, 126 for one that cannot be

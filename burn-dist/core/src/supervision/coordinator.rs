@@ -1,13 +1,15 @@
 //! Rank 0 finds out what does not fit together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::Shutdown;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::agreement::{Agreement, Trail};
 use super::error::CollectiveError;
+use super::inquiry::Inquiry;
 use super::message::{FromCoordinator, Standing, ToCoordinator};
 use super::supervisor::Supervisor;
 use crate::collective::Call;
@@ -37,21 +39,10 @@ struct Coordination {
     /// Ranks that have left, after how many operations.
     left: BTreeMap<usize, u64>,
     inquiries: BTreeMap<u64, Inquiry>,
+    agreement: Agreement,
     over: bool,
     /// Ends when all threads that hear a rank have.
     hearing: Option<Receiver<Infallible>>,
-}
-
-/// What ranks say of an operation.
-#[derive(Debug)]
-struct Inquiry {
-    began: Instant,
-    /// Who waits, and what it calls.
-    asked_by: (usize, Call),
-    asked: BTreeSet<usize>,
-    answers: BTreeMap<usize, Standing>,
-    /// There will be a verdict on the answers.
-    judged: bool,
 }
 
 impl Coordinator {
@@ -98,11 +89,23 @@ impl Coordinator {
             ToCoordinator::Waiting { sequence, call } => self.inquire(rank, sequence, call, false),
             ToCoordinator::Late { sequence, call } => self.inquire(rank, sequence, call, true),
             ToCoordinator::Answer { sequence, standing } => self.note(rank, sequence, standing),
+            ToCoordinator::Called(trail) => self.compare(rank, &trail),
+            ToCoordinator::Calls(calls) => {
+                let parted = self.state().agreement.recall(rank, calls);
+                if let Some(error) = parted {
+                    self.abort(&error);
+                }
+            }
+            ToCoordinator::Ended { rank } => self.lost(rank, "its process has ended"),
             ToCoordinator::Failed(error) => self.abort(&error),
             ToCoordinator::Leaves { after } => {
                 let mut state = self.state();
                 state.left.insert(rank, after);
                 state.streams.remove(&rank);
+                if let Some(error) = state.agreement.left(rank) {
+                    drop(state);
+                    return self.abort(&error);
+                }
                 // It may be waited for already.
                 let waiting = state.inquiries.range(after..).next();
                 let waiting = waiting.map(|(sequence, inquiry)| (*sequence, inquiry.asked_by));
@@ -117,6 +120,30 @@ impl Coordinator {
                     });
                 }
             }
+        }
+    }
+
+    /// `rank` says what it has called.
+    fn compare(self: &Arc<Self>, rank: usize, trail: &Trail) {
+        let mut state = self.state();
+        let Some(parted) = state.agreement.compare(rank, trail) else {
+            return;
+        };
+        for rank in parted.into_iter().filter(|rank| *rank != 0) {
+            match state.streams.get(&rank) {
+                // Who is gone is noticed by the thread that hears it.
+                Some(stream) => drop(wire::send(&mut &**stream, &FromCoordinator::Recall)),
+                None => {
+                    let left = state.agreement.left(rank);
+                    drop(state);
+                    return left.map_or((), |error| self.abort(&error));
+                }
+            }
+        }
+        drop(state);
+        let supervisor = self.supervisor.upgrade().filter(|_| parted.contains(&0));
+        if let Some(supervisor) = supervisor {
+            supervisor.answer(FromCoordinator::Recall);
         }
     }
 
@@ -218,70 +245,31 @@ impl Coordinator {
             return;
         };
         drop(state);
-        let call = inquiry.asked_by.1;
         let seconds = supervisor.timeout.as_secs();
-        let silent = inquiry
-            .asked
-            .iter()
-            .filter(|rank| !inquiry.answers.contains_key(rank));
-        let silent: Vec<(usize, String)> = silent.map(|r| (*r, supervisor.place(*r))).collect();
-        let missing = inquiry
-            .answers
-            .iter()
-            .filter_map(|(rank, standing)| match standing {
-                Standing::Before { last } => Some((*rank, last_of(last))),
-                _ => None,
-            });
-        let missing: Vec<(usize, String)> = missing.collect();
-        let waiting = inquiry
-            .answers
-            .iter()
-            .filter_map(|(rank, standing)| match standing {
-                Standing::In { waits_for, .. } => Some((*rank, waits_for.clone())),
-                _ => None,
-            });
-        let waiting: Vec<(usize, Vec<usize>)> = waiting.collect();
-        if silent.is_empty() && missing.is_empty() && waiting.is_empty() {
-            // It was done at the last moment.
-            return;
+        let verdict = inquiry.verdict(sequence, seconds, |rank| supervisor.place(rank));
+        if let Some(error) = verdict {
+            self.abort(&error);
         }
-        self.abort(&if !silent.is_empty() {
-            CollectiveError::Silent {
-                ranks: silent,
-                sequence,
-                call,
-                seconds,
-            }
-        } else if !missing.is_empty() {
-            CollectiveError::Missing {
-                ranks: missing,
-                sequence,
-                call,
-                seconds,
-            }
-        } else {
-            CollectiveError::Stuck {
-                sequence,
-                call,
-                seconds,
-                waiting,
-            }
-        });
     }
 
     /// `rank` has gone without a word.
-    fn lost(&self, rank: usize) {
+    fn lost(&self, rank: usize, reason: &str) {
         let Some(supervisor) = self.supervisor.upgrade() else {
             return;
         };
         let mut state = self.state();
-        let known = state.streams.remove(&rank).is_none() || state.over;
+        let stream = state.streams.remove(&rank);
+        let known = stream.is_none() || state.over;
         drop(state);
+        if let Some(stream) = stream {
+            // Held open by a child of the rank, it would be heard for ever.
+            let _ = stream.socket().shutdown(Shutdown::Both);
+        }
         if !known {
             self.abort(&CollectiveError::Died {
                 rank,
                 place: supervisor.place(rank),
-                reason: LaneError::Closed.to_string(),
+                reason: reason.to_owned(),
                 last: supervisor.under_way(),
             });
         }
@@ -339,13 +327,6 @@ fn hang_up(streams: impl Iterator<Item = Arc<Stream>>, hearing: Receiver<Infalli
     let _ = thread.spawn(end);
 }
 
-fn last_of(last: &Option<(u64, Call)>) -> String {
-    match last {
-        Some((sequence, call)) => format!("its last was operation {sequence}, {call}"),
-        None => "it has called none".to_owned(),
-    }
-}
-
 /// Hears a rank until it is gone.
 fn hear(rank: usize, stream: &Stream, coordinator: &Weak<Coordinator>) {
     loop {
@@ -355,7 +336,7 @@ fn hear(rank: usize, stream: &Stream, coordinator: &Weak<Coordinator>) {
         };
         match message {
             Ok(message) => coordinator.hear(rank, message),
-            Err(_) => return coordinator.lost(rank),
+            Err(_) => return coordinator.lost(rank, &LaneError::Closed.to_string()),
         }
     }
 }

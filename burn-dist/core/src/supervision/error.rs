@@ -5,9 +5,10 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use crate::collective::{Algorithm, Call};
+use crate::host::Bytes;
 
 /// Why an operation has failed. All ranks get the same cause; after it the world can only be left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectiveError {
     /// Two ranks call different things.
@@ -33,6 +34,17 @@ pub enum CollectiveError {
         one: (usize, u64, Call),
         /// Another.
         other: (usize, u64, Call),
+    },
+    /// Two ranks have called different things, longer ago than is known.
+    #[error(
+        "ranks {} and {} have not called the same before operation {before}: all ranks have to call the same in the same order",
+        ranks[0], ranks[1]
+    )]
+    Parted {
+        /// Where what is known of both begins.
+        before: u64,
+        /// The two.
+        ranks: [usize; 2],
     },
     /// Two ranks go about it in different ways.
     #[error(
@@ -138,10 +150,22 @@ pub enum CollectiveError {
         /// What the system says.
         reason: String,
     },
+    /// There is no memory for a buffer; nothing was sent, and the world goes on.
+    #[error("rank {rank} has no memory for a buffer of {}: {reason}", Bytes(*bytes))]
+    Memory {
+        /// The rank.
+        rank: usize,
+        /// What it wanted.
+        bytes: u64,
+        /// Why there is none.
+        reason: String,
+    },
     /// What was given does not fit; nothing was sent, and the world goes on.
     #[error("{0}")]
     Argument(String),
 }
+
+crate::debug_as_display!(CollectiveError);
 
 fn during(last: &Option<(u64, Call)>) -> String {
     match last {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::agreement::{Calls, Trail};
 use super::error::CollectiveError;
 use crate::collective::Call;
 
@@ -15,6 +16,12 @@ pub(super) enum ToCoordinator {
     Late { sequence: u64, call: Call },
     /// The answer to [`FromCoordinator::Ask`].
     Answer { sequence: u64, standing: Standing },
+    /// What it has called since it last said so.
+    Called(Trail),
+    /// The answer to [`FromCoordinator::Recall`].
+    Calls(Calls),
+    /// The process of a rank beside it has ended.
+    Ended { rank: usize },
     /// It has failed.
     Failed(CollectiveError),
     /// It leaves, after so many operations.
@@ -39,6 +46,8 @@ pub(super) enum Standing {
 pub(super) enum FromCoordinator {
     /// Where is the rank with respect to an operation?
     Ask { sequence: u64 },
+    /// What has the rank called?
+    Recall,
     /// The job has failed.
     Abort(CollectiveError),
     /// The coordinator leaves, after so many operations.
@@ -81,11 +90,18 @@ mod tests {
                 sequence: 7,
                 standing,
             },
+            ToCoordinator::Called(Trail::new(812, Some)),
+            ToCoordinator::Calls(Calls {
+                first: 811,
+                calls: vec![call],
+            }),
+            ToCoordinator::Ended { rank: 3 },
             ToCoordinator::Failed(error.clone()),
             ToCoordinator::Leaves { after: 9 },
         ]);
         fuzzing::messages(&[
             FromCoordinator::Ask { sequence: 3 },
+            FromCoordinator::Recall,
             FromCoordinator::Abort(error),
             FromCoordinator::Leaves { after: 1 },
         ]);

@@ -8,21 +8,29 @@
 //! |---|---|
 //! | `error` | what ends an operation |
 //! | `message` | what ranks and the coordinator say |
+//! | `agreement` | whether ranks that do not wait for each other call the same |
 //! | `recorder` | the last operations of a rank |
 //! | `trace` | all operations, as a timeline |
-//! | `supervisor` | what a rank knows of its operations and of the failure of others |
+//! | `log` | what a rank knows of its operations |
+//! | `supervisor` | what a rank knows of others, and of the first failure |
+//! | `watch` | what a rank sees to from time to time |
 //! | `cause` | why a connection has ended or a message does not fit |
+//! | `inquiry` | what is asked when one waits, and what the answers mean |
 //! | `coordinator` | rank 0 finds out what does not fit together |
 //!
 //! Knows calls and ranks, no numbers and no transport.
 
+mod agreement;
 mod cause;
 mod coordinator;
 mod error;
+mod inquiry;
+mod log;
 mod message;
 mod recorder;
 mod supervisor;
 mod trace;
+mod watch;
 
 pub use error::CollectiveError;
 pub use recorder::{Record, State};

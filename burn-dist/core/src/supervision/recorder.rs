@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::agreement::{self, Calls, Trail};
 use crate::collective::{Algorithm, Call, Order};
 
 /// Operations that are kept.
@@ -27,6 +28,9 @@ pub struct Record {
     pub ended_us: Option<u64>,
     /// What became of it.
     pub state: State,
+    /// Of all calls up to this one.
+    #[serde(skip)]
+    digest: u64,
 }
 
 /// What became of an operation.
@@ -61,6 +65,7 @@ impl Recorder {
     }
 
     pub fn begin(&mut self, sequence: u64, call: Call, algorithm: Algorithm) {
+        let before = self.records.back().map_or(0, |last| last.digest);
         if self.records.len() == KEPT {
             self.records.pop_front();
         }
@@ -72,6 +77,7 @@ impl Recorder {
             began_us: self.now(),
             ended_us: None,
             state: State::UnderWay,
+            digest: agreement::digest(before, &call),
         });
     }
 
@@ -92,6 +98,22 @@ impl Recorder {
         let first = self.records.front()?.sequence;
         let index = usize::try_from(sequence.checked_sub(first)?).ok()?;
         self.records.get(index)
+    }
+
+    /// Operations that have begun.
+    pub fn count(&self) -> u64 {
+        self.last().map_or(0, |last| last.sequence + 1)
+    }
+
+    pub fn trail(&self) -> Trail {
+        Trail::new(self.count(), |number| Some(self.find(number - 1)?.digest))
+    }
+
+    pub fn calls(&self) -> Calls {
+        Calls {
+            first: self.records.front().map_or(0, |first| first.sequence),
+            calls: self.records.iter().map(|record| record.call).collect(),
+        }
     }
 
     pub fn records(&self) -> impl Iterator<Item = &Record> {
@@ -124,5 +146,7 @@ mod tests {
         assert!(recorder.find(499).is_none() && recorder.find(1_500).is_none());
         assert_eq!(recorder.find(500).unwrap().sequence, 500);
         assert_eq!(recorder.find(1_499), recorder.last());
+        assert_eq!((recorder.count(), recorder.calls().first), (1_500, 500));
+        assert_eq!(recorder.calls().calls.len(), KEPT);
     }
 }

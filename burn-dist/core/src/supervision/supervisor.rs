@@ -1,4 +1,4 @@
-//! What a rank knows of its operations, and of the failure of others.
+//! What a rank knows of the others, and of the first failure.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::coordinator::Coordinator;
 use super::error::CollectiveError;
+use super::log::Log;
 use super::message::{FromCoordinator, Standing, ToCoordinator};
-use super::recorder::{Recorder, State};
+use super::recorder::State;
 use super::trace::Trace;
+use super::watch;
 use crate::collective::{Algorithm, Call};
 use crate::rendezvous::{Member, Stream, wire};
 use crate::transport::LaneError;
@@ -59,32 +61,6 @@ enum Link {
     There(Mutex<Arc<Stream>>),
 }
 
-#[derive(Debug)]
-pub(super) struct Log {
-    pub recorder: Recorder,
-    trace: Option<Trace>,
-    /// The ranks that the operation under way waits for.
-    waits_for: Vec<usize>,
-    began: Instant,
-    /// When the coordinator is to be told that it waits.
-    tell_waiting: Duration,
-    told_late: bool,
-}
-
-impl Log {
-    /// The operation under way has ended, if one is.
-    fn end(&mut self, state: State) {
-        let last = self.recorder.last();
-        if last.is_none_or(|last| last.state != State::UnderWay) {
-            return;
-        }
-        let ended = self.recorder.end(state);
-        if let (Some(trace), Some(record)) = (&mut self.trace, ended) {
-            trace.add(record);
-        }
-    }
-}
-
 /// A poisoned lock holds what a thread has left that has panicked: only records.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,14 +84,7 @@ impl Supervisor {
             members,
             timeout,
             coordinator: OnceLock::new(),
-            log: Mutex::new(Log {
-                recorder: Recorder::new(),
-                trace,
-                waits_for: Vec::new(),
-                began: Instant::now(),
-                tell_waiting: LONG,
-                told_late: false,
-            }),
+            log: Mutex::new(Log::new(trace)),
             failure: OnceLock::new(),
             failed: AtomicBool::new(false),
             flight_is_written: Once::new(),
@@ -140,6 +109,9 @@ impl Supervisor {
         };
         // Set once, here.
         let _ = supervisor.coordinator.set(link);
+        if supervisor.members.len() > 1 || lock(&supervisor.log).trace.is_some() {
+            watch::start(&supervisor)?;
+        }
         Ok(supervisor)
     }
 
@@ -151,13 +123,7 @@ impl Supervisor {
         algorithm: Algorithm,
     ) -> Result<(), CollectiveError> {
         self.failure()?;
-        {
-            let mut log = lock(&self.log);
-            log.recorder.begin(sequence, call, algorithm);
-            log.waits_for.clear();
-            log.began = Instant::now();
-            (log.tell_waiting, log.told_late) = (LONG, false);
-        }
+        lock(&self.log).begin(sequence, call, algorithm);
         self.coordinator_has_left()
             .map_or(Ok(()), |left| Err(self.fail(left)))
     }
@@ -228,10 +194,7 @@ impl Supervisor {
 
     /// The operation under way.
     pub fn under_way(&self) -> Option<(u64, Call)> {
-        let log = lock(&self.log);
-        let last = log.recorder.last();
-        let last = last.filter(|record| record.state == State::UnderWay);
-        last.map(|record| (record.sequence, record.call))
+        lock(&self.log).under_way()
     }
 
     /// Host and process of a rank.
@@ -274,9 +237,42 @@ impl Supervisor {
         self.failure.get().cloned().map_or(Ok(()), Err)
     }
 
+    /// What is to be done from time to time; whether it is to be done again.
+    pub(super) fn round(&self) -> bool {
+        if let Some(trace) = &mut lock(&self.log).trace {
+            trace.flush();
+        }
+        self.tell_called();
+        !self.failed.load(Ordering::Acquire)
+    }
+
+    /// Tells the coordinator what was called since it was last told.
+    fn tell_called(&self) {
+        let untold = lock(&self.log).untold();
+        if let Some(trail) = untold {
+            self.tell(&ToCoordinator::Called(trail));
+        }
+    }
+
+    /// The process of `rank`, beside this one, has ended a while ago.
+    pub(super) fn ended(&self, rank: usize) {
+        if rank > 0 {
+            self.tell(&ToCoordinator::Ended { rank });
+        } else if !self.uncoordinated.load(Ordering::Acquire) {
+            let last = self.under_way();
+            self.fail(CollectiveError::Died {
+                rank,
+                place: self.place(rank),
+                reason: "its process has ended".to_owned(),
+                last,
+            });
+        }
+    }
+
     /// This rank leaves the world.
     pub fn leave(&self, after: u64) {
         self.settle();
+        self.tell_called();
         if let Some(trace) = &mut lock(&self.log).trace {
             trace.close();
         }
@@ -304,21 +300,7 @@ impl Supervisor {
 
     /// Where this rank is with respect to an operation.
     pub(super) fn standing(&self, sequence: u64) -> Standing {
-        let log = lock(&self.log);
-        let last = log.recorder.last();
-        if last.is_none_or(|last| last.sequence < sequence) {
-            let last = last.map(|record| (record.sequence, record.call));
-            return Standing::Before { last };
-        }
-        match log.recorder.find(sequence) {
-            Some(record) if record.state == State::UnderWay => Standing::In {
-                call: record.call,
-                waits_for: log.waits_for.clone(),
-            },
-            found => Standing::After {
-                call: found.map(|record| record.call),
-            },
-        }
+        lock(&self.log).standing(sequence)
     }
 
     pub(super) fn answer(&self, message: FromCoordinator) {
@@ -326,6 +308,10 @@ impl Supervisor {
             FromCoordinator::Ask { sequence } => {
                 let standing = self.standing(sequence);
                 self.tell(&ToCoordinator::Answer { sequence, standing });
+            }
+            FromCoordinator::Recall => {
+                let calls = lock(&self.log).recorder.calls();
+                self.tell(&ToCoordinator::Calls(calls));
             }
             FromCoordinator::Abort(error) => {
                 self.declare(error.during(self.under_way()));
@@ -354,6 +340,9 @@ impl Supervisor {
             "waits_for": log.waits_for,
             "operations": log.recorder.records().collect::<Vec<_>>(),
         });
+        if let Some(trace) = &mut log.trace {
+            trace.flush();
+        }
         drop(log);
         let write = || -> io::Result<()> {
             std::fs::create_dir_all(&self.flights)?;

@@ -1,7 +1,7 @@
 //! A timeline of operations for the trace viewer of Chrome and Perfetto.
 //!
-//! Follows the "Trace Event Format" (complete events in a JSON array, times in microseconds). The array is closed when
-//! the world is left; viewers read one that is not, as a process leaves that was killed.
+//! Follows the "Trace Event Format" (complete events in a JSON array, times in microseconds). Written from time to time,
+//! and closed when the world is left; viewers read an array that is not, as a process leaves that was killed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,6 +18,8 @@ pub(super) struct Trace {
     /// When the world began, in microseconds since 1970: files of several ranks fit together.
     origin: u64,
     is_first: bool,
+    /// Nothing is added to a timeline that is closed.
+    is_closed: bool,
 }
 
 impl Trace {
@@ -36,6 +38,7 @@ impl Trace {
             rank,
             origin: now.map_or(0, |now| now.as_micros() as u64),
             is_first: true,
+            is_closed: false,
         })
     }
 
@@ -49,6 +52,9 @@ impl Trace {
 
     /// Adds an operation that has ended. What cannot be written is left out: the operation itself matters more.
     pub fn add(&mut self, record: &Record) {
+        if self.is_closed {
+            return;
+        }
         let event = serde_json::json!({
             "name": record.call.operation.to_string(),
             "cat": "collective",
@@ -73,8 +79,16 @@ impl Trace {
         let _ = write!(self.file, "{comma}{event}");
     }
 
+    /// Writes what was added, for a process that may be killed.
+    pub fn flush(&mut self) {
+        let _ = self.file.flush();
+    }
+
     /// Closes the array.
     pub fn close(&mut self) {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return;
+        }
         let _ = self
             .file
             .write_all(b"\n]\n")

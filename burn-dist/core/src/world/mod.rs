@@ -6,12 +6,14 @@
 //! | `connection` | which transport two ranks take |
 //! | `engine` | connections, and memory on the way |
 //! | `turn` | operations take turns |
+//! | `memory` | where memory for operations comes from |
 //! | `buffer` | memory that operations work on |
 //! | `pending` | an operation that was started |
 
 mod buffer;
 mod connection;
 mod engine;
+mod memory;
 mod operations;
 mod options;
 mod pending;
@@ -21,9 +23,8 @@ use std::fmt::{Debug, Formatter};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 
 pub use buffer::Buffer;
@@ -82,13 +83,15 @@ struct Shared {
     heap: Option<Arc<Heap>>,
     group: u32,
     options: Options,
+    report: Report,
+    has_warned_of_memory: Once,
     supervisor: Arc<Supervisor>,
     turns: Turns,
     engine: Mutex<Engine>,
 }
 
 /// Why there is no world.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum WorldError {
     /// The environment does not say who this process is.
     #[error(transparent)]
@@ -112,6 +115,8 @@ pub enum WorldError {
     #[error("{0}")]
     Io(#[from] io::Error),
 }
+
+crate::debug_as_display!(WorldError);
 
 impl World {
     /// The world that the environment of this process says: its launcher who it is, `BURN_DIST_*` the
@@ -186,6 +191,8 @@ impl World {
                 poll,
                 heap: inbox.as_ref().and_then(Inbox::heap).cloned(),
                 options,
+                report,
+                has_warned_of_memory: Once::new(),
                 supervisor,
                 turns: Turns::default(),
                 engine: Mutex::new(engine),

@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::engine::Task;
 use super::pending::Pending;
 use super::{Shared, World};
-use crate::collective::executor::{Interruption, LENT, Watch};
+use crate::collective::executor::{Interruption, Watch};
 use crate::collective::{Algorithm, Call, Element, ElementType, Operation, Reduction, partition};
 use crate::supervision::{CollectiveError, State, Supervisor};
 
@@ -59,25 +59,6 @@ impl<T> Gathered<T> {
 }
 
 impl World {
-    /// Memory for operations: zero, page-aligned, and read in place by the other ranks of this host where it can be.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn alloc<T: Element>(&self, count: usize) -> std::io::Result<Buffer<T>> {
-        // Less is sent and not lent.
-        let shared = self
-            .shared
-            .heap
-            .as_ref()
-            .filter(|_| count >= LENT / size_of::<T>());
-        match shared.map(|heap| Buffer::of(heap, count)) {
-            Some(Ok(buffer)) => Ok(buffer),
-            // A full /dev/shm costs speed.
-            Some(Err(_)) | None => Buffer::new(count),
-        }
-    }
-
     /// Starts an operation on `buffer` and returns at once. Operations are carried out in the order in which they
     /// were called, blocking ones as well, by a thread of the world.
     ///
@@ -166,8 +147,8 @@ impl World {
         Ok(partition(data.len(), self.size()).swap_remove(self.rank()))
     }
 
-    /// All ranks get what each has, however much. In messages it counts as two operations: first ranks tell each other
-    /// how many elements they have. [`Collective::AllGather`] is one operation, of parts that [`partition`] says.
+    /// All ranks get what each has, however much. It counts as two operations: by [`Operation::GatherCounts`] ranks first
+    /// tell each other how many elements they have. [`Collective::AllGather`] is one operation, of parts that [`partition`] says.
     ///
     /// # Errors
     ///
@@ -175,7 +156,15 @@ impl World {
     pub fn all_gather<T: Element>(&self, own: &[T]) -> Result<Gathered<T>, CollectiveError> {
         let mut counts = vec![0i64; self.size()];
         counts[self.rank()] = own.len() as i64;
-        self.run(Collective::AllGather, &mut counts)?;
+        let call = Call {
+            operation: Operation::GatherCounts,
+            ..self
+                .shared
+                .call::<i64>(Collective::AllGather, counts.len())?
+        };
+        let each = partition(counts.len(), self.size());
+        self.shared
+            .operate_next(call, &each, bytemuck::cast_slice_mut(&mut counts))?;
         let mut parts = Vec::with_capacity(counts.len());
         let mut end = 0usize;
         for (rank, count) in counts.into_iter().enumerate() {

@@ -94,6 +94,47 @@ fn a_rank_that_is_killed_between_operations_is_named_by_the_next() {
     });
 }
 
+/// Its children hold its connections open, so that they do not end.
+#[test]
+fn a_rank_that_is_killed_and_has_children_is_named() {
+    together(victims(&[3]), |(transport, size, victim)| {
+        let scripts = (0..size).map(|rank| match rank {
+            rank if rank == victim => "barrier; orphan 8000; say ready; sleep 60000",
+            _ => "barrier; say ready; all_reduce 1000",
+        });
+        let job = Job::new(transport, scripts);
+        let mut job = job.all("BURN_DIST_OP_TIMEOUT", "20").start();
+        job.wait_for_all("ready");
+        let killed = job.kill(victim);
+        let outcomes = job.outcomes_but(&[victim]);
+        all_name(&outcomes, killed + DEATH, victim, "its process has ended");
+        job.finish();
+    });
+}
+
+#[test]
+fn a_rank_that_is_killed_leaves_its_timeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let script = "all_reduce 1000; say done; sleep 60000";
+    let mut job = Job::same("tcp", 2, script)
+        .all("BURN_DIST_TRACE", path.to_str().unwrap())
+        .start();
+    job.wait_for_all("done");
+    // It is written several times a second.
+    std::thread::sleep(Duration::from_secs(2));
+    (0..2).for_each(|rank| {
+        job.kill(rank);
+    });
+    (0..2).for_each(|rank| drop(job.outcome(rank)));
+    for rank in 0..2 {
+        let path = folder.path().join(format!("trace.rank-{rank}.json"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let events: serde_json::Value = serde_json::from_str(&format!("{text}]")).unwrap();
+        assert_eq!(events[0]["name"], "all_reduce");
+    }
+}
+
 #[test]
 fn a_process_that_ends_without_a_word_has_died() {
     together(victims(&[3]), |(transport, size, victim)| {

@@ -89,6 +89,33 @@ fn another_order() {
     disagree(one, 1, other, &calls);
 }
 
+/// Each is a root and sends to the others: nobody waits, not even for what would come next.
+#[test]
+fn another_operation_where_nobody_waits() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let scripts =
+            (0..4).map(|rank| format!("barrier; say calls; hold; broadcast 10 {rank}; watch"));
+        let job = Job::new(transport, scripts).start();
+        job.wait_for_all("calls");
+        job.release();
+        let called = Instant::now();
+        let outcomes = job.finish();
+        let first = outcomes.iter().map(|outcome| outcome.ended).min();
+        let first = first.unwrap().saturating_duration_since(called);
+        assert!(first < Duration::from_secs(1), "noticed after {first:?}");
+        for outcome in outcomes {
+            outcome.fails(
+                called + SOON + SLACK,
+                &[
+                    "as operation 1 rank ",
+                    "calls broadcast(10 f32, root ",
+                    "the same in the same order",
+                ],
+            );
+        }
+    });
+}
+
 /// A root that sends does not wait: only who waits for it can find out, long after it was asked first.
 #[test]
 fn another_operation_that_comes_later_and_does_not_wait() {

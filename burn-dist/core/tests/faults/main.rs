@@ -24,6 +24,7 @@ mod departures;
 mod disagreement;
 mod joining;
 mod namespaces;
+mod orphan;
 mod outcome;
 mod processes;
 mod programs;

@@ -14,7 +14,7 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
 
-use crate::{agreement, soak};
+use crate::{agreement, orphan, soak};
 
 /// The variable with the script.
 pub const SCRIPT: &str = "BURN_DIST_FAULT_SCRIPT";
@@ -112,6 +112,14 @@ fn follow(world: World, script: &str) -> Result<(), Failure> {
                     std::thread::sleep(Duration::from_millis(2));
                 }
             }
+            // Until the world has failed, without calling anything.
+            "watch" => loop {
+                if let Some(error) = world.failure() {
+                    return Err(error.into());
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            },
+            "orphan" => orphan::leave(Duration::from_millis(number(1) as u64))?,
             "barrier" => world.barrier()?,
             "all_reduce" => reduce(&world, &words)?,
             "broadcast" => world.broadcast(&mut vec![1f32; number(1)], number(2))?,

@@ -16,7 +16,7 @@ use crate::proxy;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The greeting of a handshake, as a process with a token sends it.
 const HELLO: &[u8] =
-    b"BurnDist\x03\0\x010123456789012345678901234567890123456789012345678901234567890123";
+    b"BurnDist\x04\0\x010123456789012345678901234567890123456789012345678901234567890123";
 
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();

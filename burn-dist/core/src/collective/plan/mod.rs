@@ -132,7 +132,7 @@ impl Plan {
             // One rank has all there is, and a mean of one changes nothing.
             return plan;
         }
-        match (shape.call.operation, algorithm) {
+        match (shape.call.operation.in_messages(), algorithm) {
             (
                 Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter,
                 Algorithm::Direct,

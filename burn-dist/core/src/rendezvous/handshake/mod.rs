@@ -24,7 +24,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 const MAGIC: &[u8; 8] = b"BurnDist";
 /// Of everything that goes over the wire.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// Magic, version, what is set, a number, and what TLS exports.
 const HELLO: usize = 8 + 2 + 1 + 32 + 32;
 /// A token is set.

@@ -1,0 +1,150 @@
+//! What a rank sees to from time to time, whether its program calls anything or not: that it tells what it has called, that
+//! its trace is written, and that the processes beside it live. A process that has died may have left its connections to
+//! its children, so that nobody sees them end.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::supervisor::Supervisor;
+use crate::rendezvous::Member;
+
+/// The time between two rounds: two of them, and a question to two ranks, are less than a second.
+const PERIOD: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 150_000_000,
+};
+/// How long after its end a process may still be heard to have left.
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Starts the rounds of `supervisor`, which end with it.
+pub(super) fn start(supervisor: &Arc<Supervisor>) -> io::Result<()> {
+    let watched = watched(supervisor.rank, &supervisor.members);
+    let mut processes: Vec<(usize, OwnedFd)> = watched
+        .into_iter()
+        .filter_map(|member| Some((member.rank, open(member.process)?)))
+        .collect();
+    let supervisor = Arc::downgrade(supervisor);
+    let thread = std::thread::Builder::new()
+        .name("supervision".into())
+        .stack_size(256 << 10);
+    thread.spawn(move || {
+        let mut ended = BTreeMap::new();
+        while round(&mut processes, &mut ended, &supervisor) {}
+    })?;
+    Ok(())
+}
+
+/// A process that can be waited for; `None` where the system cannot do that, and connections have to tell.
+fn open(process: u32) -> Option<OwnedFd> {
+    let process = Pid::from_raw(i32::try_from(process).ok()?)?;
+    pidfd_open(process, PidfdFlags::empty()).ok()
+}
+
+/// Of the processes that this one sees: the next, so that each has somebody, and rank 0, whose end nobody else would
+/// tell.
+fn watched(rank: usize, members: &[Member]) -> Vec<&Member> {
+    let Some(own) = members.get(rank) else {
+        return Vec::new();
+    };
+    let seen = |member: &&Member| member.rank != rank && member.host.shares_processes(&own.host);
+    let near: Vec<&Member> = members.iter().filter(seen).collect();
+    let after = near.iter().find(|member| member.rank > rank);
+    let next = after.or(near.first()).copied();
+    let first = near.first().filter(|member| member.rank == 0).copied();
+    let mut watched: Vec<&Member> = next.into_iter().chain(first).collect();
+    watched.dedup_by_key(|member| member.rank);
+    watched
+}
+
+/// Waits a while; whether there is to be another round.
+fn round(
+    processes: &mut Vec<(usize, OwnedFd)>,
+    ended: &mut BTreeMap<usize, Instant>,
+    supervisor: &Weak<Supervisor>,
+) -> bool {
+    let flags = PollFlags::IN;
+    let mut polled: Vec<PollFd<'_>> = processes
+        .iter()
+        .map(|(_, process)| PollFd::new(process, flags))
+        .collect();
+    if poll(&mut polled, Some(&PERIOD)).is_err() {
+        // Interrupted, or out of memory: not to be done again at once.
+        std::thread::sleep(LAST_WORDS);
+        return supervisor.strong_count() > 0;
+    }
+    let over: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+    let mut over = over.into_iter();
+    processes.retain(|(rank, _)| {
+        let over = over.next().unwrap_or_default();
+        if over {
+            ended.insert(*rank, Instant::now());
+        }
+        !over
+    });
+    let Some(supervisor) = supervisor.upgrade() else {
+        return false;
+    };
+    let silent: Vec<usize> = ended
+        .iter()
+        .filter(|(_, when)| when.elapsed() >= LAST_WORDS)
+        .map(|(rank, _)| *rank)
+        .collect();
+    for rank in silent {
+        ended.remove(&rank);
+        supervisor.ended(rank);
+    }
+    supervisor.round()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::rendezvous::Host;
+
+    #[test]
+    fn every_process_of_a_host_is_watched_and_rank_0_by_all() {
+        let here = Host::of_process(None);
+        let there = Host::of_process(Some("there"));
+        let member = |rank| Member {
+            rank,
+            address: IpAddr::from([127, 0, 0, 1]),
+            port: 0,
+            host: if rank % 2 == 0 { &here } else { &there }.clone(),
+            process: 7,
+        };
+        let members: Vec<Member> = (0..6).map(member).collect();
+        let ranks = |rank| -> Vec<usize> {
+            let watched = watched(rank, &members);
+            watched.iter().map(|member| member.rank).collect()
+        };
+        let found: Vec<Vec<usize>> = (0..6).map(ranks).collect();
+        assert_eq!(
+            found,
+            [vec![2], vec![3], vec![4, 0], vec![5], vec![0], vec![1]]
+        );
+        assert!(watched(0, &members[..2]).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_none_to_wait_for() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let open_one = open(child.id()).unwrap();
+        let mut polled = [PollFd::new(&open_one, PollFlags::IN)];
+        let limit = Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        assert_eq!(poll(&mut polled, Some(&limit)).unwrap(), 1);
+        child.wait().unwrap();
+        assert!(open(child.id()).is_none() && open(0).is_none());
+    }
+}
