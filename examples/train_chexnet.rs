@@ -150,6 +150,10 @@ struct Options {
     /// The type in which gradients travel between processes: exact, f16 or bf16 [default: exact]
     #[arg(long, value_name = "NAME")]
     wire: Option<Wire>,
+    /// Norms see the batches of all processes together, with --uneven pad or drop; gradients then
+    /// travel after the backward pass [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    sync_batch_norm: Option<bool>,
     /// Where to compute: cpu [default: cpu]
     #[arg(long)]
     device: Option<DeviceName>,
@@ -265,6 +269,7 @@ impl Options {
             scale_lr: self.scale_lr.unwrap_or(base.scale_lr),
             uneven: self.uneven.unwrap_or(base.uneven),
             wire: self.wire.unwrap_or(base.wire),
+            sync_batch_norm: self.sync_batch_norm.unwrap_or(base.sync_batch_norm),
             accumulate: self.accumulate.unwrap_or(base.accumulate),
             clip_norm: self.clip_norm.or(base.clip_norm),
             early_stopping: self.early_stopping.or(base.early_stopping),

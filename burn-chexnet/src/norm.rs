@@ -5,6 +5,9 @@
 //! stored statistics mean the same, so the model uses this layer. It stands on Burn's operations
 //! alone and may not know the model; faster kernels slot in under [`BatchNorm::forward`].
 
+use std::fmt::{Debug, Formatter};
+use std::sync::Arc;
+
 use burn::module::{Flag, Module, Param, RunningState};
 use burn::tensor::module::{batch_norm, batch_norm_train};
 use burn::tensor::{Device, Tensor};
@@ -13,6 +16,26 @@ use burn::tensor::{Device, Tensor};
 pub const MOMENTUM: f64 = 0.1;
 /// Added to the variance, PyTorch's default.
 pub const EPSILON: f64 = 1e-5;
+
+/// Sums over all processes that train a model together: the values that it is given, `[count]`, of each of them. The
+/// gradient of such a sum is the sum of the gradients of all.
+#[derive(Clone)]
+pub struct SumOfAll(Arc<Sum>);
+
+type Sum = dyn Fn(Tensor<1>) -> Tensor<1> + Send + Sync;
+
+impl SumOfAll {
+    /// What `sum` does, which all processes call in the same order.
+    pub fn new(sum: impl Fn(Tensor<1>) -> Tensor<1> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sum))
+    }
+}
+
+impl Debug for SumOfAll {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SumOfAll")
+    }
+}
 
 /// Batch normalisation over the channels of `[batch, channels, height, width]`
 /// (Ioffe and Szegedy, arXiv 1502.03167).
@@ -46,6 +69,9 @@ pub struct BatchNorm {
     pub momentum: f64,
     /// Added to the variance before the square root.
     pub epsilon: f64,
+    /// Where a batch is shared by processes: what makes its statistics those of all of it.
+    #[module(skip)]
+    sum_of_all: Option<SumOfAll>,
 }
 
 impl BatchNorm {
@@ -59,12 +85,22 @@ impl BatchNorm {
             running_var: RunningState::new(Tensor::ones([channels], device)),
             momentum: MOMENTUM,
             epsilon: EPSILON,
+            sum_of_all: None,
         }
     }
 
     /// The same layer with another epsilon than PyTorch's: what is added to the variance.
     pub fn with_epsilon(self, epsilon: f64) -> Self {
         Self { epsilon, ..self }
+    }
+
+    /// The same layer with the statistics of the batches of all processes together in training (what PyTorch calls
+    /// `SyncBatchNorm`): two sums in each forward pass and two in each backward pass.
+    pub fn synchronised(self, sum_of_all: &SumOfAll) -> Self {
+        Self {
+            sum_of_all: Some(sum_of_all.clone()),
+            ..self
+        }
     }
 
     /// Normalises `input`, `[batch, channels, height, width]`; the shape is kept.
@@ -77,7 +113,10 @@ impl BatchNorm {
     /// If the second axis is not the number of channels of the layer.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         if input.device().is_autodiff() && self.training.is_enabled() {
-            self.forward_training(input)
+            match &self.sum_of_all {
+                Some(sum_of_all) => self.forward_of_all(input, sum_of_all),
+                None => self.forward_training(input),
+            }
         } else {
             batch_norm(
                 input,
@@ -105,6 +144,33 @@ impl BatchNorm {
             );
         }
         result.output
+    }
+
+    /// With the mean and then the variance of all processes: the difference of large sums of squares would lose bits.
+    fn forward_of_all(&self, input: Tensor<4>, sum_of_all: &SumOfAll) -> Tensor<4> {
+        let [batch, channels, height, width] = input.dims();
+        let by_channel = |values: Tensor<4>| {
+            let sums = values.sum_dim(0).sum_dim(2).sum_dim(3);
+            sums.reshape([channels])
+        };
+        let over_all = |values: Tensor<1>| values.reshape([1, channels, 1, 1]);
+
+        let own = (batch * height * width) as f64;
+        let own = Tensor::zeros([1], &input.device()).add_scalar(own);
+        let sums = Tensor::cat(vec![by_channel(input.clone()), own], 0);
+        let sums = (sum_of_all.0)(sums);
+        // The number of values has no gradient.
+        let values = sums.clone().narrow(0, channels, 1).detach();
+        let mean = sums.narrow(0, 0, channels) / values.clone();
+        let centred = input - over_all(mean.clone());
+        let squares = (sum_of_all.0)(by_channel(centred.clone().square()));
+        let variance = squares.clone() / values.clone();
+        update(&self.running_mean, mean, self.momentum);
+        let unbiased = squares.detach() / values.sub_scalar(1.0).clamp_min(1.0);
+        update(&self.running_var, unbiased, self.momentum);
+
+        let scale = self.weight.val() * variance.add_scalar(self.epsilon).sqrt().recip();
+        centred * over_all(scale) + over_all(self.bias.val())
     }
 }
 
@@ -134,6 +200,33 @@ mod tests {
 
     fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
         tensor.into_data().try_to_vec().unwrap()
+    }
+
+    /// A batch in one process, of whose statistics there are no others.
+    #[test]
+    fn statistics_of_all_are_those_of_the_batch_where_there_is_one_process() {
+        let device = Device::flex().autodiff();
+        let alone = BatchNorm::new(1, &device);
+        let of_all = BatchNorm::new(1, &device).synchronised(&SumOfAll::new(|own| own));
+        let [(one, gradient), (other, same)] = [&alone, &of_all].map(|norm| {
+            let input = input(&device).require_grad();
+            let output = norm.forward(input.clone());
+            // Not the sum, whose gradient is zero.
+            let gradients = output.clone().powi_scalar(3).sum().backward();
+            (values(output), values(input.grad(&gradients).unwrap()))
+        });
+        let pairs = one.iter().chain(&gradient).zip(other.iter().chain(&same));
+        for (one, other) in pairs {
+            assert!((one - other).abs() < 1e-5, "{one} {other}");
+        }
+        let state = |norm: &BatchNorm| {
+            let [mean, variance] = [&norm.running_mean, &norm.running_var];
+            [mean, variance].map(|state| values(state.value_sync())[0])
+        };
+        let apart: f32 = (0..2)
+            .map(|i| (state(&alone)[i] - state(&of_all)[i]).abs())
+            .sum();
+        assert!(apart < 1e-6, "{:?} {:?}", state(&alone), state(&of_all));
     }
 
     fn assert_close(found: Vec<f32>, expected: [f32; 4]) {

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor, activation::relu};
 
 use super::init::{Fan, convolution, linear, stem_pool};
 use super::{Classifier, number_from_one};
-use crate::norm::{BatchNorm, EPSILON};
+use crate::norm::{BatchNorm, EPSILON, SumOfAll};
 
 /// Shape of a DenseNet.
 ///
@@ -217,6 +217,17 @@ impl DenseLayer {
 }
 
 impl DenseBlock {
+    fn synchronised(self, sum_of_all: &SumOfAll) -> Self {
+        let layers = self.layers.into_iter().map(|layer| DenseLayer {
+            norm1: layer.norm1.synchronised(sum_of_all),
+            norm2: layer.norm2.synchronised(sum_of_all),
+            ..layer
+        });
+        Self {
+            layers: layers.collect(),
+        }
+    }
+
     /// `input` with the channels of every layer behind it.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         self.layers.iter().fold(input, |features, layer| {
@@ -227,6 +238,13 @@ impl DenseBlock {
 }
 
 impl Transition {
+    fn synchronised(self, sum_of_all: &SumOfAll) -> Self {
+        Self {
+            norm: self.norm.synchronised(sum_of_all),
+            ..self
+        }
+    }
+
     /// `[batch, channels, height, width]` → `[batch, channels / 2, height / 2, width / 2]`.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         self.pool
@@ -252,6 +270,22 @@ impl Classifier for DenseNet {
 
     fn classifier(&self) -> &Linear {
         &self.classifier
+    }
+
+    fn synchronised(self, sum_of_all: &SumOfAll) -> Self {
+        let features = self.features;
+        let blocks = features.denseblocks.into_iter();
+        let transitions = features.transitions.into_iter();
+        Self {
+            features: DenseNetFeatures {
+                norm0: features.norm0.synchronised(sum_of_all),
+                denseblocks: blocks.map(|b| b.synchronised(sum_of_all)).collect(),
+                transitions: transitions.map(|t| t.synchronised(sum_of_all)).collect(),
+                norm5: features.norm5.synchronised(sum_of_all),
+                ..features
+            },
+            ..self
+        }
     }
 
     fn torchvision_key(path: &str) -> String {

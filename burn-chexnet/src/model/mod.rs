@@ -15,6 +15,8 @@ use burn::nn::Linear;
 use burn::tensor::{Tensor, activation::sigmoid};
 use serde::{Deserialize, Serialize};
 
+use crate::norm::SumOfAll;
+
 pub use count::parameter_count;
 pub use densenet::{
     DenseBlock, DenseLayer, DenseNet, DenseNetConfig, DenseNetFeatures, Transition,
@@ -39,6 +41,9 @@ pub trait Classifier: Module + ModuleDisplay + 'static {
 
     /// The name that torchvision's `state_dict` has for the tensor at `path` in this module.
     fn torchvision_key(path: &str) -> String;
+
+    /// The same network with norms that see, in training, the batches of all processes together.
+    fn synchronised(self, sum_of_all: &SumOfAll) -> Self;
 
     /// Logits, `[batch, outputs]`, of normalised images, `[batch, in_channels, height, width]`.
     /// [`probabilities`] turns them into probabilities.

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, activation::relu};
 
 use super::Classifier;
 use super::init::{Fan, convolution, linear, stem_pool};
-use crate::norm::{BatchNorm, EPSILON};
+use crate::norm::{BatchNorm, EPSILON, SumOfAll};
 
 /// Output channels of a bottleneck for each channel of its 3×3 convolution.
 const EXPANSION: usize = 4;
@@ -174,6 +174,19 @@ pub struct Downsample {
 }
 
 impl Bottleneck {
+    fn synchronised(self, sum_of_all: &SumOfAll) -> Self {
+        Self {
+            bn1: self.bn1.synchronised(sum_of_all),
+            bn2: self.bn2.synchronised(sum_of_all),
+            bn3: self.bn3.synchronised(sum_of_all),
+            downsample: self.downsample.map(|shortcut| Downsample {
+                norm: shortcut.norm.synchronised(sum_of_all),
+                ..shortcut
+            }),
+            ..self
+        }
+    }
+
     /// `[batch, channels, height, width]` → `[batch, 4 · width, height / stride, width / stride]`.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let shortcut = match &self.downsample {
@@ -202,6 +215,21 @@ impl Classifier for ResNet {
 
     fn classifier(&self) -> &Linear {
         &self.fc
+    }
+
+    fn synchronised(self, sum_of_all: &SumOfAll) -> Self {
+        let of_all = |stage: Vec<Bottleneck>| {
+            let blocks = stage.into_iter();
+            blocks.map(|b| b.synchronised(sum_of_all)).collect()
+        };
+        Self {
+            bn1: self.bn1.synchronised(sum_of_all),
+            layer1: of_all(self.layer1),
+            layer2: of_all(self.layer2),
+            layer3: of_all(self.layer3),
+            layer4: of_all(self.layer4),
+            ..self
+        }
     }
 
     fn torchvision_key(path: &str) -> String {

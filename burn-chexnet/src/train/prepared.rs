@@ -36,7 +36,7 @@ impl Prepared {
         };
         match &snapshot {
             None => output::ensure_own(&config.output)?,
-            Some(snapshot) => warn_of_ranks(snapshot, ranks),
+            Some(snapshot) => warn_of_ranks(snapshot, ranks, config.sync_batch_norm),
         }
         Ok(Self {
             config,
@@ -48,11 +48,18 @@ impl Prepared {
 }
 
 /// Says what it means that a run goes on with another number of ranks.
-fn warn_of_ranks(snapshot: &Snapshot, count: usize) {
-    if snapshot.replicas() != count {
-        write_line(&format!(
-            "warning: the run had {} ranks and goes on with {count}: the same images in the same order, but norms see batches of another size",
-            snapshot.replicas()
-        ));
+fn warn_of_ranks(snapshot: &Snapshot, count: usize, is_synchronised: bool) {
+    let before = snapshot.replicas();
+    if before == count {
+        return;
     }
+    let line = match is_synchronised {
+        true => format!(
+            "the run had {before} ranks and goes on with {count}: the same images in the same order, and weights that differ by rounding"
+        ),
+        false => format!(
+            "warning: the run had {before} ranks and goes on with {count}: the same images in the same order, but norms see batches of another size (not so with --sync-batch-norm)"
+        ),
+    };
+    write_line(&line);
 }

@@ -22,10 +22,11 @@ use super::{
     Order, Outcome, Recorder, Results, RunData, RunError, Stopped, SupervisedClassifier,
     TrainConfig, XrayLoader,
 };
+use crate::Preprocessing;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::{Classifier, ResNetConfig};
+use crate::norm::{self, SumOfAll};
 use crate::weights::{Checkpoint, Head, Metadata, SplitOrigin};
-use crate::{Preprocessing, norm};
 
 /// Reads the tables that `config` names and reports whether any patient or image is on two sides
 /// of the split. No image is needed, and nothing is written.
@@ -205,6 +206,12 @@ impl Run<'_> {
             self.prepare_output(snapshot.as_ref())
         })?;
 
+        let mut parallel = DataParallelConfig::new().wire(config.wire);
+        if let Some(world) = self.ranks.world().filter(|_| config.sync_batch_norm) {
+            let sums;
+            (parallel, sums) = parallel.sums_over_ranks(world);
+            network = network.synchronised(&SumOfAll::new(move |own| sums.sum(own)));
+        }
         let mut loss = BinaryCrossEntropy::new(config.reduction);
         if config.weighted_loss {
             loss = loss.with_weights(self.data.label_weights());
@@ -241,7 +248,7 @@ impl Run<'_> {
             .stop(self.control.stop.clone())
             .unit("images");
         let run = match self.ranks.world() {
-            Some(world) => run.distributed(world, DataParallelConfig::new().wire(config.wire)),
+            Some(world) => run.distributed(world, parallel),
             None => run,
         };
         let trained = run

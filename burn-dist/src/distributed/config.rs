@@ -1,11 +1,12 @@
 //! What can be chosen about data-parallel training.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use burn_dist_core::World;
 use serde::{Deserialize, Serialize};
 
-use super::DistributedError;
+use super::{DistributedError, SumOverRanks};
 
 /// The type in which gradients travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,7 @@ pub struct DataParallelConfig {
     pub(super) weighting: Weighting,
     pub(super) overlaps: bool,
     pub(super) check_every: u64,
+    pub(super) sums: Option<SumOverRanks>,
 }
 
 impl Default for DataParallelConfig {
@@ -75,6 +77,7 @@ impl DataParallelConfig {
             weighting: Weighting::default(),
             overlaps: true,
             check_every: 200,
+            sums: None,
         }
     }
 
@@ -109,6 +112,38 @@ impl DataParallelConfig {
             check_every: steps,
             ..self
         }
+    }
+
+    /// Sums over the ranks of `world` within a model that is trained with this: for batch normalisation with the
+    /// statistics of all ranks, for example.
+    ///
+    /// Gradients then travel after the backward pass, whatever [`overlaps`](Self::overlaps) says: ranks have to call
+    /// operations in one order, and when a gradient is complete in the middle of a pass is not the same on all.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use burn::tensor::Tensor;
+    /// # use burn_dist::distributed::DataParallelConfig;
+    /// # use burn_dist_core::World;
+    /// # fn of_batch() -> Tensor<1> { unimplemented!() }
+    /// let world = Arc::new(World::init()?);
+    /// let (config, sums) = DataParallelConfig::new().sums_over_ranks(&world);
+    /// // In the forward pass of a model that has `sums`:
+    /// let of_all_ranks = sums.sum(of_batch());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sums_over_ranks(self, world: &Arc<World>) -> (Self, SumOverRanks) {
+        let sums = SumOverRanks::new(world);
+        let config = Self {
+            sums: Some(sums.clone()),
+            ..self
+        };
+        (config, sums)
+    }
+
+    /// Whether gradients may travel while the backward pass runs.
+    pub(super) fn gates(&self) -> bool {
+        self.overlaps && self.sums.is_none()
     }
 
     /// Whether all ranks have the same.

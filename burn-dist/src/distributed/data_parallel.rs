@@ -160,7 +160,7 @@ impl DataParallel {
         let reducer = Reducer::new(world.clone(), layout.clone(), config.clone())?;
         let reducer = Arc::new(reducer);
         let device = layout.device.as_ref();
-        let device = device.filter(|device| device.is_autodiff() && config.overlaps);
+        let device = device.filter(|device| device.is_autodiff() && config.gates());
         let gates = device.map(|device| {
             let reducer = reducer.clone();
             Gates::new(device, move |id, gradient| reducer.take(id, gradient))
@@ -226,6 +226,9 @@ impl DataParallel {
             let weight = self.weight(&contribution);
             self.reducer.begin(0.0, weight.of_rank);
             self.contribute(model, contribution.gradients, weight.scale);
+        }
+        if let Some(error) = self.config.sums.as_ref().and_then(|sums| sums.failure()) {
+            return Err(error);
         }
         let sums = self.reducer.finish(vote)?;
         let mut reading = Reading {

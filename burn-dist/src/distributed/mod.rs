@@ -10,6 +10,7 @@
 //! | `bucket` | gradients in one piece of memory, on their way |
 //! | `reducer` | the gradients of a step, into buckets and through the world |
 //! | `hook` | gradients while the backward pass goes on |
+//! | `sum_over_ranks` | sums over ranks within a model, as synchronised batch normalisation needs them |
 //! | `checksum` | whether parameters are still the same everywhere |
 //! | `error` | why ranks cannot train together |
 //!
@@ -24,8 +25,10 @@ mod hook;
 mod layout;
 mod plan;
 mod reducer;
+mod sum_over_ranks;
 mod tensors;
 
 pub use config::{DataParallelConfig, Weighting, Wire};
 pub use data_parallel::{Contribution, DataParallel, Reduced, Vote, from_main};
 pub use error::DistributedError;
+pub use sum_over_ranks::SumOverRanks;

@@ -119,7 +119,7 @@ impl Reducer {
         let order: Vec<usize> = trained.rev().collect();
         let reducer = Self {
             // Without gates there is none to be seen.
-            step: Mutex::new(Step::new(layout.entries.len(), !config.overlaps)),
+            step: Mutex::new(Step::new(layout.entries.len(), !config.gates())),
             world,
             layout,
             config,

@@ -5,6 +5,7 @@ mod agreement;
 mod equality;
 mod kills;
 mod models;
+mod sums;
 mod trainee;
 mod training;
 mod worlds;

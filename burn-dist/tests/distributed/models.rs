@@ -5,6 +5,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::activation::relu;
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_dist::distributed::SumOverRanks;
 
 /// Three layers, the second twice in a row, a frozen one, and one that is used only if it is asked for.
 #[derive(Module, Debug)]
@@ -157,4 +158,45 @@ pub fn difference(one: &[f64], other: &[f64]) -> f64 {
         .fold(0.0f64, |most, number| most.max(number.abs()));
     let pairs = one.iter().zip(other);
     pairs.fold(0.0f64, |most, (a, b)| most.max((a - b).abs())) / largest
+}
+
+/// A network whose middle layer is normalised with the statistics of the batch, or of the batches of all ranks.
+#[derive(Module, Debug)]
+pub struct BatchNormed {
+    first: Linear,
+    last: Linear,
+    #[module(skip)]
+    sums: Option<SumOverRanks>,
+}
+
+impl BatchNormed {
+    pub fn new(sums: Option<SumOverRanks>, device: &Device, dtype: DType) -> Self {
+        let model = Self {
+            first: LinearConfig::new(INPUTS, WIDTH).init(device),
+            last: LinearConfig::new(WIDTH, 1).init(device),
+            sums,
+        };
+        fill(model, dtype)
+    }
+
+    pub fn loss(&self, rows: Tensor<2>) -> Tensor<1> {
+        let wanted = rows.clone().sum_dim(1).sin();
+        let hidden = self.first.forward(rows);
+        let mean = self.mean(hidden.clone());
+        let centred = hidden - mean;
+        let variance = self.mean(centred.clone().square());
+        let normed = centred / variance.add_scalar(1e-5).sqrt();
+        (self.last.forward(normed.tanh()) - wanted).square().mean()
+    }
+
+    /// The mean of the rows of all ranks, `[1, width]`, which have as many each.
+    fn mean(&self, rows: Tensor<2>) -> Tensor<2> {
+        let own: Tensor<1> = rows.mean_dim(0).squeeze_dim(0);
+        let mean = match &self.sums {
+            // (Autodiff takes the reciprocal of a divisor in 32 bits.)
+            Some(sums) => sums.sum(own).mul_scalar(1.0 / sums.ranks() as f64),
+            None => own,
+        };
+        mean.unsqueeze_dim(0)
+    }
 }

@@ -1,5 +1,7 @@
 //! Which configurations make no sense.
 
+use burn_dist::train::Uneven;
+
 use super::TrainConfig;
 use crate::preprocessing::SIZES;
 use crate::train::{RunError, ScheduleChoice};
@@ -101,6 +103,13 @@ impl TrainConfig {
                         .to_string(),
             });
         }
+        if self.sync_batch_norm && self.uneven == Uneven::Join {
+            return Err(RunError::Option {
+                option: "--sync-batch-norm",
+                reason: "with --uneven join a rank may have no images for a step, and no statistics: give --uneven pad or drop"
+                    .to_string(),
+            });
+        }
         share("--warm-up", self.warm_up, self.epochs as f64)?;
         share("--warm-up-start", self.warm_up_start, 1.0)?;
         if self.in_channels != 1 && self.in_channels != 3 {
@@ -133,7 +142,7 @@ mod tests {
     #[test]
     fn values_that_make_no_sense_are_named() {
         type Change = fn(&mut TrainConfig);
-        let cases: [(&str, Change); 25] = [
+        let cases: [(&str, Change); 26] = [
             ("--image-size", |config| config.image_size = 0),
             ("--image-size", |config| config.image_size = 5000),
             ("--phantom-images", |config| config.phantom_images = 0),
@@ -162,6 +171,7 @@ mod tests {
             ("--schedule", |config| {
                 config.schedule = ScheduleChoice::Cosine { minimum: 1.0 };
             }),
+            ("--sync-batch-norm", |config| config.sync_batch_norm = true),
             ("--warm-up", |config| config.warm_up = 11.0),
             ("--warm-up-start", |config| config.warm_up_start = f64::NAN),
             ("--accumulate", |config| config.accumulate = 0),

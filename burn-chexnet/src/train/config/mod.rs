@@ -90,6 +90,8 @@ pub struct TrainConfig {
     pub uneven: Uneven,
     /// The type in which gradients travel between ranks.
     pub wire: Wire,
+    /// Whether norms see the batches of all ranks together.
+    pub sync_batch_norm: bool,
     /// Batches in a step of the optimiser.
     pub accumulate: usize,
     /// The largest L2 norm of all gradients of a step; none when `None`.
@@ -148,6 +150,7 @@ impl Default for TrainConfig {
             scale_lr: false,
             uneven: Uneven::Join,
             wire: Wire::Exact,
+            sync_batch_norm: false,
             accumulate: 1,
             clip_norm: None,
             early_stopping: None,

@@ -15,4 +15,5 @@ mod gate;
 mod gates;
 mod ruler;
 
+pub(super) use gate::IntoAny;
 pub(super) use gates::Gates;
