@@ -47,6 +47,49 @@ fn two_processes_train_and_measure_together_what_one_measures_alone() {
     assert_eq!(labels(&folder), together);
 }
 
+/// The loss of the training side in the first epoch of `run`.
+fn training_loss(run: &Path) -> f64 {
+    let metrics = fs::read_to_string(run.join("metrics.csv")).unwrap();
+    let first = metrics.lines().nth(1).unwrap();
+    first.split(',').nth(2).unwrap().parse().unwrap()
+}
+
+#[test]
+fn norms_that_see_all_processes_make_them_one_process_with_all_the_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |name: &str, options: &[&str]| {
+        let output = folder.path().join(name);
+        let mut command = example();
+        command
+            .args(["--phantom-images", "60", "--image-size", "64"])
+            .args(["--epochs", "1", "--max-steps", "2", "--optimizer", "sgd"])
+            .args(["--uneven", "drop", "--output"])
+            .arg(&output)
+            .args(options);
+        succeeds(&mut command);
+        output
+    };
+    let two = ["--nproc", "2", "--batch-size", "4"];
+    let alone = training_loss(&train("alone", &["--batch-size", "8"]));
+    let apart = training_loss(&train("apart", &two));
+    let synchronised = [&two[..], &["--sync-batch-norm"]].concat();
+    let run = train("synchronised", &synchronised);
+    let of_all = training_loss(&run);
+    // The second step shows what the first has done to the weights: 2e-7 were seen, and 2e-3 without.
+    assert!((of_all / alone - 1.0).abs() < 1e-5, "{of_all}, {alone}");
+    assert!((apart / alone - 1.0).abs() > 1e-4, "{apart}, {alone}");
+    // On one process it goes on as it would have on two, and needs no warning.
+    let mut resumed = example();
+    resumed.arg("--resume").arg(&run);
+    let output = succeeds(resumed.args(["--batch-size", "8"]));
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("weights that differ by rounding")
+            && !message.contains("warning: the run had"),
+        "{message}"
+    );
+}
+
 /// The process of a rank that `launcher` has started.
 fn process_of(launcher: &Child, rank: usize) -> Option<u32> {
     let name = format!("BURN_DIST_RANK={rank}");
