@@ -122,14 +122,14 @@ impl DataParallelConfig {
     ///
     /// ```no_run
     /// # use std::sync::Arc;
-    /// # use burn::tensor::Tensor;
+    /// # use burn::tensor::{Device, Tensor};
     /// # use burn_dist::distributed::DataParallelConfig;
     /// # use burn_dist_core::World;
-    /// # fn of_batch() -> Tensor<1> { unimplemented!() }
     /// let world = Arc::new(World::init()?);
     /// let (config, sums) = DataParallelConfig::new().sums_over_ranks(&world);
+    /// # let of_batch = Tensor::<1>::zeros([4], &Device::flex());
     /// // In the forward pass of a model that has `sums`:
-    /// let of_all_ranks = sums.sum(of_batch());
+    /// let of_all_ranks = sums.sum(of_batch);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn sums_over_ranks(self, world: &Arc<World>) -> (Self, SumOverRanks) {

@@ -95,18 +95,19 @@ impl Exchange {
     fn carry_out(&self, values: TensorData) -> TensorData {
         let of_all = self.try_to(&values);
         of_all.unwrap_or_else(|error| {
-            let failure = self.sums.0.failure.lock();
-            let mut failure = failure.unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert(error);
+            self.fail(error);
             values
         })
     }
 
+    /// The first cause counts.
+    fn fail(&self, error: DistributedError) {
+        let failure = self.sums.0.failure.lock();
+        let mut failure = failure.unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+    }
+
     fn try_to(&self, values: &TensorData) -> Result<TensorData, DistributedError> {
-        let unreadable = |reason: String| DistributedError::Unreadable {
-            tensor: "a sum over ranks".to_owned(),
-            reason,
-        };
         let (dtype, shape) = (values.dtype(), values.shape().clone());
         let wide = values.clone().convert_dtype(DType::F64);
         let wide = wide.try_into_vec::<f64>();
@@ -126,6 +127,13 @@ impl Exchange {
     }
 }
 
+fn unreadable(reason: String) -> DistributedError {
+    DistributedError::Unreadable {
+        tensor: "a sum over ranks".to_owned(),
+        reason,
+    }
+}
+
 /// The operation behind a sum.
 #[backend_extension(Autodiff, Flex: cfg(feature = "flex"))]
 pub trait RankSum: IntoAny {
@@ -136,7 +144,10 @@ pub trait RankSum: IntoAny {
         match read {
             Ok(data) => Self::float_from_data(exchange.carry_out(data), &device),
             // The other ranks wait for this one, and learn that it has failed when it leaves.
-            Err(_) => values,
+            Err(error) => {
+                exchange.fail(unreadable(error.to_string()));
+                values
+            }
         }
     }
 }
