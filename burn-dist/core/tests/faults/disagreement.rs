@@ -2,10 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use crate::outcome::Outcome;
 use crate::processes::{Job, SLACK, TRANSPORTS, together};
 
 /// A second, and as much until those that have not waited call the next.
 const SOON: Duration = Duration::from_secs(3);
+
+/// Within a second of the call.
+#[track_caller]
+fn is_noticed_at_once(called: Instant, outcomes: &[Outcome]) {
+    let first = outcomes.iter().map(|outcome| outcome.ended).min();
+    let first = first.unwrap().saturating_duration_since(called);
+    assert!(first < Duration::from_secs(1), "noticed after {first:?}");
+}
 
 /// Rank `other` of three calls something else than the others: all name two ranks and both calls. Who only sends does
 /// not wait, and learns of it by what it calls next.
@@ -25,9 +34,7 @@ fn disagree(usual: &str, other: usize, its: &str, calls: &[&str; 2]) {
         let until = called + SOON + SLACK;
         let name = format!("rank {other} ");
         let outcomes = job.finish();
-        let first = outcomes.iter().map(|outcome| outcome.ended).min();
-        let first = first.unwrap().saturating_duration_since(called);
-        assert!(first < Duration::from_secs(1), "noticed after {first:?}");
+        is_noticed_at_once(called, &outcomes);
         for outcome in outcomes {
             outcome.fails(
                 until,
@@ -100,9 +107,7 @@ fn another_operation_where_nobody_waits() {
         job.release();
         let called = Instant::now();
         let outcomes = job.finish();
-        let first = outcomes.iter().map(|outcome| outcome.ended).min();
-        let first = first.unwrap().saturating_duration_since(called);
-        assert!(first < Duration::from_secs(1), "noticed after {first:?}");
+        is_noticed_at_once(called, &outcomes);
         for outcome in outcomes {
             outcome.fails(
                 called + SOON + SLACK,
