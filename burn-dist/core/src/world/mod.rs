@@ -2,6 +2,8 @@
 //!
 //! | module | what it is for |
 //! |---|---|
+//! | `operations` | what a world can do |
+//! | `execution` | how an operation is carried out |
 //! | `options` | what may be chosen |
 //! | `connection` | which transport two ranks take |
 //! | `engine` | connections, and memory on the way |
@@ -13,6 +15,7 @@
 mod buffer;
 mod connection;
 mod engine;
+mod execution;
 mod memory;
 mod operations;
 mod options;
