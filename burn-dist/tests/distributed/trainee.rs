@@ -163,6 +163,8 @@ pub struct Case {
     pub uneven: Uneven,
     pub overlaps: bool,
     pub epochs: usize,
+    pub patience: Option<usize>,
+    pub learning_rate: f64,
     pub bad: Option<usize>,
 }
 
@@ -175,6 +177,8 @@ impl Case {
             uneven: Uneven::Join,
             overlaps: true,
             epochs: 3,
+            patience: None,
+            learning_rate: 1e-2,
             bad: None,
         }
     }
@@ -204,7 +208,8 @@ impl Case {
         *journal.stop.lock().unwrap() = Some(stop.clone());
         Training::new(folder, Device::flex())
             .epochs(self.epochs)
-            .learning_rate(LearningRate::new(1e-2).schedule(plateau))
+            .patience(self.patience)
+            .learning_rate(LearningRate::new(self.learning_rate).schedule(plateau))
             .accumulation(self.accumulation)
             .clip_norm(Some(0.5))
             .seed(SEED)

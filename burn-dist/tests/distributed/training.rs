@@ -163,6 +163,41 @@ fn another_number_of_ranks_goes_on_with_the_same_batches() {
     }
 }
 
+/// The rows that a rank validates are easier or harder than those of another: by its own loss each would stop and slow
+/// down elsewhere.
+#[test]
+fn ranks_stop_early_and_slow_down_together_where_one_with_all_the_rows_does() {
+    let case = Case {
+        epochs: 60,
+        patience: Some(3),
+        learning_rate: 0.1,
+        ..Case::of(4)
+    };
+    let whole = Case {
+        batch_size: 8,
+        ..case.clone()
+    };
+    let train = |ranks: usize, case: &Case| {
+        let folder = tempfile::tempdir().unwrap();
+        run(ranks, |world: Arc<World>| {
+            let own = folder.path().join(world.rank().to_string());
+            let trained = case.train(&world, &own, None, Journal::default()).unwrap();
+            let epochs = trained.epochs.iter();
+            let course: Vec<(f64, bool)> = epochs
+                .map(|epoch| (epoch.learning_rate, epoch.best))
+                .collect();
+            (trained.ending, course)
+        })
+    };
+    let alone = train(1, &whole).swap_remove(0);
+    let (ending, course) = &alone;
+    assert_eq!(*ending, Ending::Early);
+    assert!(course.len() < 60);
+    let rates = course.windows(2).filter(|pair| pair[1].0 < pair[0].0);
+    assert!(rates.count() > 1, "{course:?}");
+    assert_eq!(train(2, &case), [alone.clone(), alone]);
+}
+
 #[test]
 fn a_rank_whose_loss_is_not_finite_ends_the_run_on_all_and_the_others_name_it() {
     let case = Case {
