@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Time between two plain lines.
+/// Time before the first plain line.
+const FIRST_LINE: Duration = Duration::from_secs(2);
+
+/// Time between two.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Progress over a known number of items, on standard error.
@@ -53,7 +56,7 @@ impl Progress {
             first: 0,
             position: 0,
             started: now,
-            line_due: now + LINE_INTERVAL,
+            line_due: now + FIRST_LINE,
             note: String::new(),
             bar,
         }
