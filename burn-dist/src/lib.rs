@@ -13,6 +13,9 @@
 //!
 //! May use `burn-dist-core`; may know neither a model nor a data set.
 
+/// What this is built on, so that a project needs no second dependency.
+pub use burn_dist_core;
+
 pub mod distributed;
 pub mod optimizer;
 pub mod progress;
