@@ -11,7 +11,7 @@ use super::doorbell::Doorbell;
 use super::heap::{Heap, LentHeap};
 use super::ring::{Layout, Reader, Writer};
 use super::segment::{Place, Segment, remove, sweep};
-use crate::host::{Bytes, SharedMemory};
+use crate::host::{Bytes, SharedMemory, shortage};
 use crate::transport::WINDOW;
 
 /// Bytes of a ring: as much as two cores' caches hold beside the data itself.
@@ -64,6 +64,14 @@ impl Inbox {
             rings,
             capacity: CAPACITY,
         };
+        // Every rank of the host makes one, at the same time: none of them sees what the others take.
+        let needed = Bytes(layout.heap() as u64 * (rings as u64 + 1));
+        if let Some(reason) = shortage(needed) {
+            return Err(SharedMemoryError::Unfit(format!(
+                "{} ranks of a host need {needed} for it, and {reason}",
+                rings + 1
+            )));
+        }
         let secret = getrandom::u64().map_err(io::Error::other)?;
         // The files of a program with privileges of its own are closed to others, itself as another process too.
         let is_open = dumpable_behavior().is_ok_and(|is| is == DumpableBehavior::Dumpable);
@@ -156,5 +164,24 @@ impl InboxOffer {
             doorbell: Doorbell::of(&segment),
             heap: LentHeap::new(&segment, layout.heap()).ok(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_ranks_than_memory_is_for_are_told_so_before_any_is_taken() {
+        for seen in [true, false] {
+            let error = Inbox::create(9_999, seen)
+                .map(drop)
+                .map_err(|e| e.to_string());
+            let text = error.err().unwrap_or_default();
+            assert!(
+                text.starts_with("10000 ranks of a host need ") && text.contains(" for it, and "),
+                "{text}"
+            );
+        }
     }
 }
