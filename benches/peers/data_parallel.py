@@ -1,6 +1,6 @@
 """Times of a data-parallel step of DenseNet-121: the peer of benches/overlap, PyTorch's DistributedDataParallel on Gloo.
 
-Started as ranks by torchrun's variables with image size and batch size. Rank 0 prints one JSON object with the fields of
+Started as ranks by torchrun's variables with image size, batch size and MiB of a bucket. Rank 0 prints one JSON object with the fields of
 `Times` in benches/overlap/main.rs.
 """
 import json
@@ -17,13 +17,14 @@ WARM_UP = 2
 
 
 def main():
-    image_size, batch_size = map(int, sys.argv[1:])
+    image_size, batch_size, bucket = map(int, sys.argv[1:])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = torchvision.models.densenet121(num_classes=14)
     # As in DistributedDataParallel's own documentation; the running statistics travel at its forward pass otherwise.
-    parallel = torch.nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    parallel = torch.nn.parallel.DistributedDataParallel(
+        model, broadcast_buffers=False, gradient_as_bucket_view=True, bucket_cap_mb=bucket)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     images = torch.rand(batch_size, 3, image_size, image_size)
     targets = (torch.rand(batch_size, 14) < 0.1).float()
