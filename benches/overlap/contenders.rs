@@ -110,6 +110,11 @@ impl Contender {
                     self.bucket_megabytes().to_string(),
                 ])
                 .envs([("GLOO_SOCKET_IFNAME", INTERFACE), ("OMP_NUM_THREADS", "1")])
+                // What it says of its own options and names.
+                .envs([
+                    ("PYTHONWARNINGS", "ignore"),
+                    ("TORCH_CPP_LOG_LEVEL", "ERROR"),
+                ])
                 .env("MASTER_ADDR", ADDRESSES[0])
                 .env("MASTER_PORT", PORT.to_string())
                 .env("RANK", rank.to_string())

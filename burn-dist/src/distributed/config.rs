@@ -99,9 +99,9 @@ impl DataParallelConfig {
         Self { weighting, ..self }
     }
 
-    /// Whether gradients are reduced while the backward pass runs. Without, [`gate`](super::DataParallel::gate) returns
-    /// a plain copy, and gradients travel after the pass: the reference for tests, and the way for steps of two backward
-    /// passes.
+    /// Whether gradients are reduced while the backward pass runs. Without, gradients travel
+    /// after the pass: the reference for tests, and the way for steps of two backward passes. It is the only way on other
+    /// backends than Flex; [`overlaps`](super::DataParallel::overlaps) says which it is.
     pub fn overlaps(self, overlaps: bool) -> Self {
         Self { overlaps, ..self }
     }
@@ -117,7 +117,7 @@ impl DataParallelConfig {
     /// Sums over the ranks of `world` within a model that is trained with this: for batch normalisation with the
     /// statistics of all ranks, for example.
     ///
-    /// Gradients then travel after the backward pass, whatever [`overlaps`](Self::overlaps) says: ranks have to call
+    /// For the backend Flex. Gradients then travel after the backward pass, whatever [`overlaps`](Self::overlaps) says: ranks have to call
     /// operations in one order, and when a gradient is complete in the middle of a pass is not the same on all.
     ///
     /// ```no_run
@@ -142,7 +142,7 @@ impl DataParallelConfig {
     }
 
     /// Whether gradients may travel while the backward pass runs.
-    pub(super) fn gates(&self) -> bool {
+    pub(crate) fn gates(&self) -> bool {
         self.overlaps && self.sums.is_none()
     }
 

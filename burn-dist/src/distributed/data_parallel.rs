@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use burn_dist_core::World;
 
 use super::checksum::Checksums;
-use super::hook::Gates;
+use super::hook::{Gates, is_served};
 use super::layout::Layout;
 use super::reducer::Reducer;
 use super::tensors::{broadcast, mean_of_ranks, statistics, with_statistics};
@@ -145,7 +145,8 @@ impl DataParallel {
     /// # Errors
     ///
     /// If models or options differ between ranks (the first tensor that does, by its path), two fields of the model share
-    /// a parameter, or an operation fails.
+    /// a parameter, it wants [sums over ranks](DataParallelConfig::sums_over_ranks) where there are none, or an operation
+    /// fails.
     pub fn new<M: Module>(
         world: &Arc<World>,
         model: M,
@@ -153,6 +154,13 @@ impl DataParallel {
     ) -> Result<(Self, M), DistributedError> {
         let layout = Layout::of(&model);
         layout.ensure_single()?;
+        let unserved = layout.device.as_ref().filter(|device| !is_served(device));
+        if let Some(device) = unserved.filter(|_| config.sums.is_some()) {
+            return Err(DistributedError::Option(format!(
+                "sums over ranks within a model are for Burn's backend Flex, and rank {} has the model on {device:?}: leave synchronised batch normalisation out there",
+                world.rank()
+            )));
+        }
         layout.ensure_same(world)?;
         config.ensure_same(world)?;
         let model = broadcast(world, &layout, model)?;
@@ -160,7 +168,8 @@ impl DataParallel {
         let reducer = Reducer::new(world.clone(), layout.clone(), config.clone())?;
         let reducer = Arc::new(reducer);
         let device = layout.device.as_ref();
-        let device = device.filter(|device| device.is_autodiff() && config.gates());
+        let device =
+            device.filter(|device| device.is_autodiff() && config.gates() && is_served(device));
         let gates = device.map(|device| {
             let reducer = reducer.clone();
             Gates::new(device, move |id, gradient| reducer.take(id, gradient))

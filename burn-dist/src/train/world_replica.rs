@@ -10,6 +10,7 @@ use super::Replica;
 use crate::distributed::{
     Contribution, DataParallel, DataParallelConfig, DistributedError, Reduced, Vote,
 };
+use crate::progress::write_line;
 
 /// A rank of a [`World`], for [`Training::distributed`](super::Training::distributed).
 pub struct WorldReplica {
@@ -46,6 +47,11 @@ impl<M: Module> Replica<M> for WorldReplica {
 
     fn join(&self, model: M) -> Result<M, DistributedError> {
         let (parallel, model) = DataParallel::new(&self.world, model, self.config.clone())?;
+        if self.config.gates() && !parallel.overlaps() && self.world.rank() == 0 {
+            write_line(
+                "gradients travel after the backward pass, not during it: for that the model has to be on Burn's backend Flex",
+            );
+        }
         match self.parallel.set(parallel) {
             Ok(()) => Ok(model),
             Err(_) => Err(DistributedError::Option(

@@ -35,14 +35,22 @@ fn alone(batch: usize, dtype: DType) -> Vec<f64> {
 
 /// One of several ranks, with its part of the same batches.
 fn together(world: &Arc<World>, config: DataParallelConfig, dtype: DType) -> Vec<f64> {
-    let device = device();
+    together_on(&device(), world, config, dtype)
+}
+
+fn together_on(
+    device: &Device,
+    world: &Arc<World>,
+    config: DataParallelConfig,
+    dtype: DType,
+) -> Vec<f64> {
     // Ranks begin with other numbers: those of rank 0 count.
-    let model = Net::new(world.rank(), &device, dtype);
+    let model = Net::new(world.rank(), device, dtype);
     let (parallel, mut model) = DataParallel::new(world, model, config).unwrap();
     let mut optimizer = SgdConfig::new().init();
     let own = BATCH / world.size();
     for step in 0..STEPS {
-        let rows = rows(step * BATCH + world.rank() * own, own, &device, dtype);
+        let rows = rows(step * BATCH + world.rank() * own, own, device, dtype);
         let reduced = match parallel.overlaps() {
             true => {
                 let gated = parallel.gate(&model, Contribution::batch(own)).unwrap();
@@ -99,6 +107,37 @@ fn ranks_together_are_one_rank_with_all_their_data() {
                 assert_eq!(hooked[rank], plain[rank], "{ranks} ranks, {dtype:?}");
             }
         }
+    }
+}
+
+/// A backend without hooks takes its gradients after the pass, and hooked ranks with it.
+#[test]
+// Burn is going to do without NdArray; until then it is the one other backend that needs no GPU.
+#[allow(deprecated)]
+fn ranks_may_have_another_backend() {
+    let alone = alone(BATCH, DType::F64);
+    let together = run(2, |world| {
+        let device = match world.rank() {
+            0 => Device::ndarray(),
+            _ => Device::flex(),
+        };
+        together_on(&device.autodiff(), &world, config(), DType::F64)
+    });
+    for rank in together {
+        let apart = difference(&alone, &rank);
+        assert!(apart < 1e-10, "{apart}");
+    }
+    let errors = run(2, |world| {
+        let model = Net::new(0, &Device::ndarray().autodiff(), DType::F32);
+        let (config, _) = config().sums_over_ranks(&world);
+        let made = DataParallel::new(&world, model, config);
+        made.err().unwrap().to_string()
+    });
+    for error in errors {
+        assert!(
+            error.contains("leave synchronised batch normalisation out"),
+            "{error}"
+        );
     }
 }
 

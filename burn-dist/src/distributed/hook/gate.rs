@@ -10,8 +10,10 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Backend, BackendTensor, Dispatch, DispatchKindConversion, DispatchTensor, backend_extension,
+    Backend, BackendTensor, Dispatch, DispatchDevice, DispatchKindConversion, DispatchTensor,
+    backend_extension,
 };
+use burn::tensor::Device;
 
 /// What takes the complete gradient of a parameter, on the thread that runs the backward pass. It holds that up, and may
 /// not touch a tensor of the same graph.
@@ -35,23 +37,36 @@ pub trait IntoAny: Backend {
     fn into_any(tensor: FloatTensor<Self>) -> DispatchTensor;
 }
 
-macro_rules! into_any {
-    ($($feature:literal: $backend:ty),*) => {$(
-        #[cfg(feature = $feature)]
-        impl IntoAny for $backend {
-            fn into_any(tensor: FloatTensor<Self>) -> DispatchTensor {
-                <DispatchTensor as DispatchKindConversion<$backend>>::from_backend(
-                    BackendTensor::Float(tensor),
-                )
+macro_rules! backends {
+    ($($feature:literal: $backend:ident),*) => {
+        $(
+            #[cfg(feature = $feature)]
+            impl IntoAny for burn::backend::$backend {
+                fn into_any(tensor: FloatTensor<Self>) -> DispatchTensor {
+                    <DispatchTensor as DispatchKindConversion<burn::backend::$backend>>::from_backend(
+                        BackendTensor::Float(tensor),
+                    )
+                }
+            }
+
+            #[cfg(feature = $feature)]
+            impl GradientGate for burn::backend::$backend {}
+        )*
+
+        /// Whether the backend of `device` is one of those that have these operations: on any other they panic.
+        pub fn is_served(device: &Device) -> bool {
+            match device.clone().inner().as_dispatch() {
+                $(
+                    #[cfg(feature = $feature)]
+                    DispatchDevice::$backend(_) => true,
+                )*
+                _ => false,
             }
         }
-
-        #[cfg(feature = $feature)]
-        impl GradientGate for $backend {}
-    )*};
+    };
 }
 
-into_any!("flex": burn::backend::Flex);
+backends!("flex": Flex);
 
 impl<B: IntoAny, C: CheckpointStrategy> IntoAny for Autodiff<B, C> {
     fn into_any(tensor: FloatTensor<Self>) -> DispatchTensor {

@@ -15,5 +15,5 @@ mod gate;
 mod gates;
 mod ruler;
 
-pub(super) use gate::IntoAny;
+pub(super) use gate::{IntoAny, is_served};
 pub(super) use gates::Gates;
