@@ -1,7 +1,7 @@
 """Times of a data-parallel step of DenseNet-121: the peer of benches/overlap, PyTorch's DistributedDataParallel on Gloo.
 
-Started as ranks by torchrun's variables with image size, batch size and MiB of a bucket. Rank 0 prints one JSON object with the fields of
-`Times` in benches/overlap/main.rs.
+Started as ranks by torchrun's variables with image size, batch size and MiB of a bucket. Rank 0 prints one JSON object
+with the fields of `Times` in benches/overlap/main.rs.
 """
 import json
 import statistics

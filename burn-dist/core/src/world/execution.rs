@@ -11,6 +11,11 @@ use crate::collective::{Algorithm, Call, Element, Operation};
 use crate::supervision::{CollectiveError, State, Supervisor};
 
 impl Shared {
+    /// `collective` on `count` elements, as ranks tell it each other.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such root.
     pub(super) fn call<T: Element>(
         &self,
         collective: Collective,
@@ -43,6 +48,7 @@ impl Shared {
         })
     }
 
+    /// Carries an operation out, the next one of this rank.
     pub(super) fn operate_next(
         &self,
         call: Call,

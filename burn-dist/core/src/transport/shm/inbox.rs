@@ -64,12 +64,14 @@ impl Inbox {
             rings,
             capacity: CAPACITY,
         };
-        // Every rank of the host makes one, at the same time: none of them sees what the others take.
-        let needed = Bytes(layout.heap() as u64 * (rings as u64 + 1));
-        if let Some(reason) = shortage(needed) {
+        // Every rank of the host makes one, at the same time: none of them sees what the others take. The other half of
+        // the memory is for what ranks are there for.
+        let needed = layout.heap() as u64 * (rings as u64 + 1);
+        if let Some(reason) = shortage(Bytes(2 * needed)) {
             return Err(SharedMemoryError::Unfit(format!(
-                "{} ranks of a host need {needed} for it, and {reason}",
-                rings + 1
+                "{} ranks of a host need {} for it, which is more than half: {reason}",
+                rings + 1,
+                Bytes(needed)
             )));
         }
         let secret = getrandom::u64().map_err(io::Error::other)?;
@@ -179,7 +181,8 @@ mod tests {
                 .map_err(|e| e.to_string());
             let text = error.err().unwrap_or_default();
             assert!(
-                text.starts_with("10000 ranks of a host need ") && text.contains(" for it, and "),
+                text.starts_with("10000 ranks of a host need ")
+                    && text.contains(" for it, which is more than half: "),
                 "{text}"
             );
         }
