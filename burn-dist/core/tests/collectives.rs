@@ -285,6 +285,27 @@ fn more_memory_than_there_is_is_refused_and_harms_nothing() {
     });
 }
 
+/// Each has memory for its own, and none for what all have: nothing is touched, so that nothing is taken.
+#[test]
+fn gathering_more_than_there_is_is_refused() {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
+    let kilobytes: usize = line
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    let each = kilobytes * 1024 / 10 * 6;
+    run(2, &options(), |world| {
+        let error = world.all_gather(&vec![0u8; each]).unwrap_err().to_string();
+        assert!(error.contains("has no memory for a buffer of"), "{error}");
+        // The other could not be served: the world has failed.
+        assert!(world.barrier().is_err());
+    });
+}
+
 #[test]
 fn arguments_that_do_not_fit_are_refused_and_harm_nothing() {
     run(2, &options(), |world| {

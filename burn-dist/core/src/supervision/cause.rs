@@ -11,29 +11,43 @@ use super::supervisor::{GRACE, LONG, Supervisor, lock};
 use crate::collective::Call;
 use crate::transport::LaneError;
 
+/// How long a coordinator that says nothing may take to be back: of the five seconds in which a death is to be known.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 impl Supervisor {
     /// The connection to `peer` has ended: what the coordinator says of it, or that it has died.
     pub fn lost(&self, peer: usize, reason: &LaneError) -> CollectiveError {
         let began = Instant::now();
         let last = self.under_way();
+        let taken = lock(&self.log).taken();
         // Whether the peer has left, or ended for another's sake, the coordinator knows.
         self.ask_for_cause();
         if let Some(left) = self.coordinator_has_left() {
             return self.fail(left);
         }
-        let ended = CollectiveError::Died {
-            rank: peer,
-            place: self.place(peer),
-            reason: reason.to_string(),
-            last,
-        };
         let alone = self.uncoordinated.load(Ordering::Acquire);
         let asks = self.rank == 0 || alone || *lock(&self.heard) > began;
         self.fail(match last {
-            // Who has gone because rank 0 says nothing is not the cause.
-            Some((sequence, call)) if !asks => self.silent(0, sequence, call),
+            // Who has gone at the end of its time, because rank 0 says nothing, is not the cause.
+            Some((sequence, call)) if !asks && taken >= self.timeout / 2 => {
+                self.silent(0, sequence, call)
+            }
             Some((sequence, call)) if is_silence(reason) => self.silent(peer, sequence, call),
-            _ => ended,
+            _ if !asks => CollectiveError::Died {
+                rank: peer,
+                place: self.place(peer),
+                reason: format!(
+                    "{reason}, and rank 0 ({}), which would know why, does not answer",
+                    self.place(0)
+                ),
+                last,
+            },
+            _ => CollectiveError::Died {
+                rank: peer,
+                place: self.place(peer),
+                reason: reason.to_string(),
+                last,
+            },
         })
     }
 
@@ -62,7 +76,8 @@ impl Supervisor {
         })
     }
 
-    /// Gives the coordinator a moment to say what is wrong with the operation under way.
+    /// Gives the coordinator a moment to say what is wrong with the operation under way, and some more if it says nothing
+    /// at all and there is time.
     fn ask_for_cause(&self) {
         let Some((sequence, call)) = self.under_way() else {
             return;
@@ -70,7 +85,11 @@ impl Supervisor {
         let (began, mut tell) = (Instant::now(), Duration::ZERO);
         let over =
             || self.failed.load(Ordering::Acquire) || self.uncoordinated.load(Ordering::Acquire);
-        while began.elapsed() < GRACE && !over() {
+        let may_answer = || {
+            let is_heard = self.rank == 0 || *lock(&self.heard) > began;
+            !is_heard && began.elapsed() < PATIENCE && lock(&self.log).taken() < self.timeout
+        };
+        while !over() && (began.elapsed() < GRACE || may_answer()) {
             if began.elapsed() >= tell {
                 tell += LONG;
                 self.tell(&ToCoordinator::Waiting { sequence, call });

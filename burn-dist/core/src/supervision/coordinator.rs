@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::Shutdown;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::agreement::{Agreement, Trail};
 use super::error::CollectiveError;
+use super::farewell::Farewell;
 use super::inquiry::Inquiry;
 use super::message::{FromCoordinator, Standing, ToCoordinator};
 use super::supervisor::Supervisor;
@@ -22,27 +23,28 @@ const ANSWERS: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long an inquiry is known.
 const KNOWN: Duration = Duration::from_secs(10);
-/// How long ranks that have not left are heard when rank 0 has: those that are stopped never do.
-const FAREWELL: Duration = Duration::from_secs(5);
-
 /// The coordinator of a world.
 #[derive(Debug)]
 pub(super) struct Coordinator {
     /// Of rank 0, which owns this.
     supervisor: Weak<Supervisor>,
     state: Mutex<Coordination>,
+    /// A rank has said something while rank 0 leaves, or has gone.
+    pub(super) heard: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Coordination {
-    streams: BTreeMap<usize, Arc<Stream>>,
+pub(super) struct Coordination {
+    pub streams: BTreeMap<usize, Arc<Stream>>,
     /// Ranks that have left, after how many operations.
-    left: BTreeMap<usize, u64>,
+    pub left: BTreeMap<usize, u64>,
     inquiries: BTreeMap<u64, Inquiry>,
     agreement: Agreement,
-    over: bool,
+    pub over: bool,
+    /// While rank 0 leaves.
+    pub farewell: Option<Farewell>,
     /// Ends when all threads that hear a rank have.
-    hearing: Option<Receiver<Infallible>>,
+    pub hearing: Option<Receiver<Infallible>>,
 }
 
 impl Coordinator {
@@ -65,6 +67,7 @@ impl Coordinator {
                 hearing: Some(hearing),
                 ..Coordination::default()
             }),
+            heard: Condvar::new(),
         });
         for (rank, stream) in shared {
             let (coordinator, heard) = (Arc::downgrade(&coordinator), heard.clone());
@@ -79,7 +82,7 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    fn state(&self) -> MutexGuard<'_, Coordination> {
+    pub(super) fn state(&self) -> MutexGuard<'_, Coordination> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,6 +105,7 @@ impl Coordinator {
                 let mut state = self.state();
                 state.left.insert(rank, after);
                 state.streams.remove(&rank);
+                self.heard.notify_all();
                 if let Some(error) = state.agreement.left(rank) {
                     drop(state);
                     return self.abort(&error);
@@ -161,6 +165,9 @@ impl Coordinator {
                 call,
             });
         }
+        if let Some(inquiry) = state.inquiries.get_mut(&sequence) {
+            inquiry.waiting.insert(rank);
+        }
         let known = state.inquiries.get(&sequence);
         if let Some(one) = known.map(|inquiry| inquiry.asked_by) {
             if one.1 != call {
@@ -181,9 +188,11 @@ impl Coordinator {
                 return;
             }
         }
+        let waiting = known.map(|inquiry| inquiry.waiting.clone());
         let inquiry = Inquiry {
             began: Instant::now(),
             asked_by: (rank, call),
+            waiting: waiting.unwrap_or_else(|| [rank].into()),
             asked: state.streams.keys().copied().chain([0]).collect(),
             answers: BTreeMap::new(),
             judged: late,
@@ -215,6 +224,10 @@ impl Coordinator {
     /// `rank` says where it is with respect to an operation.
     fn note(&self, rank: usize, sequence: u64, standing: Standing) {
         let mut state = self.state();
+        if let Some(farewell) = &mut state.farewell {
+            farewell.note(rank, sequence, &standing);
+            self.heard.notify_all();
+        }
         let Some(inquiry) = state.inquiries.get_mut(&sequence) else {
             return;
         };
@@ -261,6 +274,7 @@ impl Coordinator {
         let stream = state.streams.remove(&rank);
         let known = stream.is_none() || state.over;
         drop(state);
+        self.heard.notify_all();
         if let Some(stream) = stream {
             // Held open by a child of the rank, it would be heard for ever.
             let _ = stream.socket().shutdown(Shutdown::Both);
@@ -282,6 +296,7 @@ impl Coordinator {
             return;
         }
         state.over = true;
+        self.heard.notify_all();
         let message = FromCoordinator::Abort(error.clone());
         for stream in state.streams.values() {
             // Who is gone need not know.
@@ -292,39 +307,6 @@ impl Coordinator {
             supervisor.answer(message);
         }
     }
-
-    /// Rank 0 leaves, and with it the coordinator.
-    pub fn leave(&self, after: u64) {
-        let mut state = self.state();
-        state.over = true;
-        for stream in state.streams.values() {
-            // Who is gone need not know, and who is there reads it before the end.
-            let _ = wire::send(&mut &**stream, &FromCoordinator::Leaves { after });
-            let _ = stream.shutdown(Shutdown::Write);
-        }
-        let streams = std::mem::take(&mut state.streams);
-        if let Some(hearing) = state.hearing.take() {
-            hang_up(streams.into_values(), hearing);
-        }
-    }
-}
-
-/// Ends what is still heard of the ranks at the ends of `streams` after a while, without waiting for it.
-fn hang_up(streams: impl Iterator<Item = Arc<Stream>>, hearing: Receiver<Infallible>) {
-    // Those that go meanwhile are not held.
-    let streams: Vec<Weak<Stream>> = streams.map(|stream| Arc::downgrade(&stream)).collect();
-    let thread = std::thread::Builder::new()
-        .name("coordinator".into())
-        .stack_size(256 << 10);
-    let end = move || {
-        // Nothing is ever sent: it ends with the last thread, or with the time.
-        let _ = hearing.recv_timeout(FAREWELL);
-        for stream in streams.iter().filter_map(Weak::upgrade) {
-            let _ = stream.socket().shutdown(Shutdown::Both);
-        }
-    };
-    // Without a thread they are heard for as long as they are there.
-    let _ = thread.spawn(end);
 }
 
 /// Hears a rank until it is gone.

@@ -118,6 +118,23 @@ pub enum CollectiveError {
         /// Each rank and whom it waits for.
         waiting: Vec<(usize, Vec<usize>)>,
     },
+    /// An operation takes too long, and rank 0, which would know why, is not there any more.
+    #[error(
+        "operation {sequence} ({call}) is not done within {seconds} s: rank {rank} waits for {}, and rank 0, which would know why, has left; look for the first failure of another rank, or allow more time by BURN_DIST_OP_TIMEOUT",
+        join(waits_for)
+    )]
+    Unexplained {
+        /// The rank that says so.
+        rank: usize,
+        /// The ranks it waits for.
+        waits_for: Vec<usize>,
+        /// Operations before it.
+        sequence: u64,
+        /// What is called.
+        call: Call,
+        /// The time that an operation has.
+        seconds: u64,
+    },
     /// A rank has ended its part in the world.
     #[error("rank {rank} has left after {}, and rank {other} calls operation {sequence} ({call})", count(*after))]
     Left {
@@ -150,7 +167,7 @@ pub enum CollectiveError {
         /// What the system says.
         reason: String,
     },
-    /// There is no memory for a buffer; nothing was sent, and the world goes on.
+    /// There is no memory for a buffer: nothing was sent, and the world goes on; or for what all ranks gather.
     #[error("rank {rank} has no memory for a buffer of {}: {reason}", Bytes(*bytes))]
     Memory {
         /// The rank.
@@ -191,13 +208,14 @@ fn said(ranks: &[(usize, String)], one: &str, several: &str) -> String {
     }
 }
 
+fn join(ranks: &[usize]) -> String {
+    let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
+    ranks.join(" and ")
+}
+
 /// `rank 1 waits for 2, rank 2 waits for 1`, at most some of them.
 fn waits(waiting: &[(usize, Vec<usize>)]) -> String {
     const SHOWN: usize = 8;
-    let join = |ranks: &[usize]| {
-        let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
-        ranks.join(" and ")
-    };
     let mut texts: Vec<String> = waiting
         .iter()
         .filter(|(_, peers)| !peers.is_empty())

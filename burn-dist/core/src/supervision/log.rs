@@ -9,6 +9,9 @@ use super::supervisor::LONG;
 use super::trace::Trace;
 use crate::collective::{Algorithm, Call};
 
+/// The longest time between two looks at an operation that is under way. What is longer, this process was stopped.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The operations of a rank.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -16,11 +19,14 @@ pub(super) struct Log {
     pub trace: Option<Trace>,
     /// The ranks that the operation under way waits for.
     pub waits_for: Vec<usize>,
-    /// When it began.
-    pub began: Instant,
+    /// How long it has taken, without the time in which this process was stopped.
+    taken: Duration,
+    /// When that was last looked at.
+    looked: Instant,
     /// When the coordinator is to be told that it waits.
     pub tell_waiting: Duration,
-    pub told_late: bool,
+    /// When it was told that the operation is late.
+    pub told_late: Option<Instant>,
     /// Operations of which the coordinator has been told that they were called.
     told: u64,
 }
@@ -31,9 +37,10 @@ impl Log {
             recorder: Recorder::new(),
             trace,
             waits_for: Vec::new(),
-            began: Instant::now(),
+            taken: Duration::ZERO,
+            looked: Instant::now(),
             tell_waiting: LONG,
-            told_late: false,
+            told_late: None,
             told: 0,
         }
     }
@@ -42,8 +49,17 @@ impl Log {
     pub fn begin(&mut self, sequence: u64, call: Call, algorithm: Algorithm) {
         self.recorder.begin(sequence, call, algorithm);
         self.waits_for.clear();
-        self.began = Instant::now();
-        (self.tell_waiting, self.told_late) = (LONG, false);
+        (self.taken, self.looked) = (Duration::ZERO, Instant::now());
+        (self.tell_waiting, self.told_late) = (LONG, None);
+    }
+
+    /// How long the operation under way has taken, as far as it was waited for: a process that was stopped, with all of
+    /// its job or alone, had no time to wait in.
+    pub fn taken(&mut self) -> Duration {
+        let now = Instant::now();
+        self.taken += now.duration_since(self.looked).min(LOOK);
+        self.looked = now;
+        self.taken
     }
 
     /// The operation under way has ended, if one is.
@@ -69,7 +85,8 @@ impl Log {
         let last = self.recorder.last();
         if last.is_none_or(|last| last.sequence < sequence) {
             let last = last.map(|record| (record.sequence, record.call));
-            return Standing::Before { last };
+            let waits = self.under_way().is_some();
+            return Standing::Before { last, waits };
         }
         match self.recorder.find(sequence) {
             Some(record) if record.state == State::UnderWay => Standing::In {

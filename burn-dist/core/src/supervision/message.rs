@@ -32,8 +32,11 @@ pub(super) enum ToCoordinator {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Standing {
-    /// It has not called it; the last that it has.
-    Before { last: Option<(u64, Call)> },
+    /// It has not called it; the last that it has, and whether it is still in that.
+    Before {
+        last: Option<(u64, Call)>,
+        waits: bool,
+    },
     /// It is in it and waits for ranks.
     In { call: Call, waits_for: Vec<usize> },
     /// It has done it; what it was, unless that is too long ago.

@@ -14,16 +14,20 @@
 //! | `log` | what a rank knows of its operations |
 //! | `supervisor` | what a rank knows of others, and of the first failure |
 //! | `watch` | what a rank sees to from time to time |
+//! | `deadline` | how long an operation may take |
 //! | `cause` | why a connection has ended or a message does not fit |
 //! | `inquiry` | what is asked when one waits, and what the answers mean |
 //! | `coordinator` | rank 0 finds out what does not fit together |
+//! | `farewell` | how rank 0 leaves, and the coordinator with it |
 //!
 //! Knows calls and ranks, no numbers and no transport.
 
 mod agreement;
 mod cause;
 mod coordinator;
+mod deadline;
 mod error;
+mod farewell;
 mod inquiry;
 mod log;
 mod message;

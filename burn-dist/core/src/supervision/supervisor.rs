@@ -35,7 +35,7 @@ pub(crate) struct Supervisor {
     failure: OnceLock<CollectiveError>,
     pub(super) failed: AtomicBool,
     flight_is_written: Once,
-    /// The coordinator has ended, or rank 0 has left with it.
+    /// The coordinator has ended, since rank 0 has, or this rank has left.
     pub(super) uncoordinated: AtomicBool,
     /// After how many operations rank 0 has left.
     pub(super) coordinator_left: OnceLock<u64>,
@@ -135,63 +135,6 @@ impl Supervisor {
         log.end(state);
     }
 
-    /// The operation under way waits for `peers`; an error if it need not any more.
-    pub fn waiting(&self, peers: &[usize]) -> Result<(), CollectiveError> {
-        self.failure()?;
-        let (waited, current, tell_waiting, tell_late) = {
-            let mut log = lock(&self.log);
-            if log.waits_for != peers {
-                log.waits_for = peers.to_vec();
-            }
-            let waited = log.began.elapsed();
-            let Some(record) = log.recorder.last() else {
-                return Ok(());
-            };
-            let current = (record.sequence, record.call);
-            let tell_waiting = waited >= log.tell_waiting;
-            if tell_waiting {
-                log.tell_waiting = waited + LONG;
-            }
-            let tell_late = waited >= self.late() && !log.told_late;
-            log.told_late |= tell_late;
-            (waited, current, tell_waiting, tell_late)
-        };
-        let (sequence, call) = current;
-        if tell_late {
-            self.tell(&ToCoordinator::Late { sequence, call });
-        } else if tell_waiting {
-            if let Some(left) = self.coordinator_has_left() {
-                return Err(self.fail(left));
-            }
-            self.tell(&ToCoordinator::Waiting { sequence, call });
-        }
-        if waited < self.timeout {
-            return Ok(());
-        }
-        // Nobody has said why.
-        let seconds = self.timeout.as_secs();
-        if self.uncoordinated.load(Ordering::Acquire) {
-            let waiting = vec![(self.rank, peers.to_vec())];
-            return Err(self.fail(CollectiveError::Stuck {
-                sequence,
-                call,
-                seconds,
-                waiting,
-            }));
-        }
-        // A coordinator that asks may be about to say it. One that does not is what is missing.
-        let asks = self.rank == 0 || lock(&self.heard).elapsed() < GRACE;
-        if asks && waited < self.timeout + GRACE {
-            return Ok(());
-        }
-        Err(self.fail(self.silent(0, sequence, call)))
-    }
-
-    /// When an operation is late: a little before its time is over, for the verdict to come within it.
-    fn late(&self) -> Duration {
-        self.timeout - (self.timeout / 4).min(Duration::from_millis(600))
-    }
-
     /// The operation under way.
     pub fn under_way(&self) -> Option<(u64, Call)> {
         lock(&self.log).under_way()
@@ -258,7 +201,9 @@ impl Supervisor {
     pub(super) fn ended(&self, rank: usize) {
         if rank > 0 {
             self.tell(&ToCoordinator::Ended { rank });
-        } else if !self.uncoordinated.load(Ordering::Acquire) {
+        } else if self.coordinator_left.get().is_none()
+            && !self.uncoordinated.load(Ordering::Acquire)
+        {
             let last = self.under_way();
             self.fail(CollectiveError::Died {
                 rank,
@@ -269,7 +214,7 @@ impl Supervisor {
         }
     }
 
-    /// This rank leaves the world.
+    /// This rank leaves the world. Rank 0 waits until the others have done what it took part in.
     pub fn leave(&self, after: u64) {
         self.settle();
         self.tell_called();
@@ -277,7 +222,7 @@ impl Supervisor {
             trace.close();
         }
         match self.coordinator.get() {
-            Some(Link::Here(coordinator)) => coordinator.leave(after),
+            Some(Link::Here(coordinator)) => coordinator.leave(after, self.timeout),
             Some(Link::There(stream)) => {
                 self.tell(&ToCoordinator::Leaves { after });
                 // What the thread that listens finds is the own end, and no death of rank 0.
@@ -317,9 +262,8 @@ impl Supervisor {
                 self.declare(error.during(self.under_way()));
             }
             FromCoordinator::Leaves { after } => {
-                // Said once.
+                // Said once; it is heard until its connection ends.
                 let _ = self.coordinator_left.set(after);
-                self.uncoordinated.store(true, Ordering::Release);
             }
         }
     }
@@ -364,7 +308,9 @@ fn listen(stream: &Stream, supervisor: &std::sync::Weak<Supervisor>) {
         match message {
             Ok(message) => supervisor.answer(message),
             Err(_) => {
-                if !supervisor.uncoordinated.swap(true, Ordering::AcqRel) {
+                let is_known = supervisor.uncoordinated.swap(true, Ordering::AcqRel)
+                    || supervisor.coordinator_left.get().is_some();
+                if !is_known {
                     let last = supervisor.under_way();
                     supervisor.fail(CollectiveError::Died {
                         rank: 0,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::supervisor::Supervisor;
@@ -73,12 +74,16 @@ fn round(
         .iter()
         .map(|(_, process)| PollFd::new(process, flags))
         .collect();
-    if poll(&mut polled, Some(&PERIOD)).is_err() {
-        // Interrupted, or out of memory: not to be done again at once.
+    let outcome = poll(&mut polled, Some(&PERIOD));
+    if outcome.is_err_and(|error| error != Errno::INTR) {
+        // Out of memory: not to be done again at once.
         std::thread::sleep(LAST_WORDS);
-        return supervisor.strong_count() > 0;
     }
-    let over: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+    // Of an interrupted one nothing is known; the rest of the round is due all the same.
+    let over = polled
+        .iter()
+        .map(|fd| outcome.is_ok() && !fd.revents().is_empty());
+    let over: Vec<bool> = over.collect();
     let mut over = over.into_iter();
     processes.retain(|(rank, _)| {
         let over = over.next().unwrap_or_default();

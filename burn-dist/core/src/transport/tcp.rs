@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::net::SendFlags;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::lane::{Lane, LaneError, Readiness, Transport, now};
@@ -65,7 +66,8 @@ impl Lane for TcpLane {
     fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, LaneError> {
         let socket = SockRef::from(&self.stream);
         loop {
-            match socket.send_vectored(parts) {
+            // A program in which SIGPIPE has its first meaning is to be told, not killed.
+            match socket.send_vectored_with_flags(parts, SendFlags::NOSIGNAL.bits() as i32) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return now(result),
             }
@@ -100,5 +102,35 @@ impl Lane for TcpLane {
 
     fn transport(&self) -> Transport {
         Transport::Tcp
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_peer_that_has_gone_is_an_error_and_no_signal() {
+        let signalled = Arc::new(AtomicBool::new(false));
+        let pipe = signal_hook::consts::SIGPIPE;
+        let handler = signal_hook::flag::register(pipe, signalled.clone()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        drop(listener.accept().unwrap());
+        let mut lane = TcpLane::new(stream, Duration::from_secs(60)).unwrap();
+        let began = std::time::Instant::now();
+        // The first bytes are answered by the end of the connection.
+        while lane.send(&[IoSlice::new(b"bytes")]).is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(lane.send(&[IoSlice::new(b"more")]).is_err());
+        assert!(!signalled.load(Ordering::SeqCst));
+        signal_hook::low_level::unregister(handler);
     }
 }

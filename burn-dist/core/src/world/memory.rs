@@ -20,28 +20,53 @@ impl World {
     ///
     /// [`CollectiveError::Memory`] if there is less. Nothing was sent, and the world goes on.
     pub fn alloc<T: Element>(&self, count: usize) -> Result<Buffer<T>, CollectiveError> {
-        let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-        let failed = |reason: String| CollectiveError::Memory {
-            rank: self.rank(),
-            bytes,
-            reason,
-        };
-        if bytes >= LARGE
-            && let Some(reason) = shortage(Bytes(bytes))
-        {
-            return Err(failed(reason));
-        }
+        let bytes = self.shared.bytes_of::<T>(count)?;
         // Less is sent and not lent.
         let heap = self.shared.heap.as_ref();
         let shared = heap.filter(|_| bytes >= LENT as u64);
         if let Some(buffer) = shared.and_then(|heap| self.shared.lendable(heap, count)) {
             return Ok(buffer);
         }
-        Buffer::new(count).map_err(|error| failed(error.to_string()))
+        Buffer::new(count).map_err(|error| CollectiveError::Memory {
+            rank: self.rank(),
+            bytes,
+            reason: error.to_string(),
+        })
     }
 }
 
 impl Shared {
+    /// The bytes of `count` elements, if there is so much memory.
+    fn bytes_of<T: Element>(&self, count: usize) -> Result<u64, CollectiveError> {
+        let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+        let reason = if bytes >= LARGE {
+            shortage(Bytes(bytes))
+        } else {
+            None
+        };
+        reason.map_or(Ok(bytes), |reason| {
+            Err(CollectiveError::Memory {
+                rank: self.identity.rank,
+                bytes,
+                reason,
+            })
+        })
+    }
+
+    /// Memory of the program for what all ranks have, zero.
+    pub(super) fn zeros<T: Element>(&self, count: usize) -> Result<Vec<T>, CollectiveError> {
+        let bytes = self.bytes_of::<T>(count)?;
+        let mut values = Vec::new();
+        let reserved = values.try_reserve_exact(count);
+        reserved.map_err(|error| CollectiveError::Memory {
+            rank: self.identity.rank,
+            bytes,
+            reason: error.to_string(),
+        })?;
+        values.resize(count, T::default());
+        Ok(values)
+    }
+
     /// Memory that other ranks read. Where there is none that costs speed and no more, which is said once.
     fn lendable<T: Element>(&self, heap: &Arc<Heap>, count: usize) -> Option<Buffer<T>> {
         let error = match Buffer::of(heap, count) {

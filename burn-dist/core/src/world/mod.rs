@@ -52,8 +52,9 @@ use turn::Turns;
 /// Operations are called on all ranks in the same order. A blocking one works on a slice; [`start`](Self::start) takes a
 /// [`Buffer`] and goes on in a thread of the world. After the first failure every operation returns its cause.
 ///
-/// When it is dropped this rank leaves: it first waits for what was started, and not for the others. An operation that
-/// another rank calls later, and for which it needs this one, fails with [`CollectiveError::Left`].
+/// When it is dropped this rank leaves: it first waits for what was started, and not for the others. Rank 0, which finds
+/// out why an operation fails, also waits until the others have done what it took part in, or for the time of an operation.
+/// An operation that another rank calls later, and for which it needs this one, fails with [`CollectiveError::Left`].
 ///
 /// ```
 /// use burn_dist_core::World;

@@ -149,7 +149,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// If the operation fails on any rank.
+    /// If the operation fails on any rank, or a rank has no memory for what all have.
     pub fn all_gather<T: Element>(&self, own: &[T]) -> Result<Gathered<T>, CollectiveError> {
         let mut counts = vec![0i64; self.size()];
         counts[self.rank()] = own.len() as i64;
@@ -174,7 +174,9 @@ impl World {
             parts.push(end..next);
             end = next;
         }
-        let mut values = vec![T::default(); end];
+        // The others are about to wait for what this rank cannot take part in.
+        let values = self.shared.zeros(end);
+        let mut values: Vec<T> = values.map_err(|error| self.shared.supervisor.fail(error))?;
         values[parts[self.rank()].clone()].copy_from_slice(own);
         let call = self.shared.call::<T>(Collective::AllGather, end)?;
         let data = bytemuck::cast_slice_mut(&mut values);

@@ -30,6 +30,54 @@ fn a_rank_that_leaves_is_named_by_all_that_go_on() {
     });
 }
 
+/// Along a chain rank 0 is done when the next has what it sends. The children of the dead one hold its connections open.
+#[test]
+fn a_death_is_told_when_rank_0_has_nothing_more_to_do() {
+    let all = TRANSPORTS
+        .iter()
+        .flat_map(|t| [3, 4].map(|size| (*t, size)));
+    together(all.collect(), |(transport, size)| {
+        let scripts = (0..size).map(|rank| match rank {
+            0 => "barrier; say ready; broadcast 1000 0; say done; leave",
+            1 => "barrier; orphan 8000; say ready; sleep 60000",
+            _ => "barrier; say ready; broadcast 1000 0",
+        });
+        let mut job = Job::new(transport, scripts)
+            .all("BURN_DIST_ALGORITHM", "chain")
+            .all("BURN_DIST_OP_TIMEOUT", "20")
+            .start();
+        job.wait_for_all("ready");
+        job.wait_for(0, "done");
+        std::thread::sleep(Duration::from_millis(500));
+        let until = job.kill(1) + Duration::from_secs(5);
+        for outcome in job.outcomes_but(&[0, 1]) {
+            let cause = ["rank 1 (", "has died", "operation 1 (broadcast("];
+            outcome.fails(until, &cause);
+        }
+        job.outcome(0).succeeds();
+        job.finish();
+    });
+}
+
+/// What it has done is done; nobody hears of a failure of its own.
+#[test]
+fn rank_0_waits_for_those_that_go_on_and_no_longer() {
+    let scripts = [
+        "broadcast 10 0; say done; leave",
+        "say ready; hold; broadcast 10 0; say done; sleep 60000",
+    ];
+    let mut job = Job::new("tcp", scripts)
+        .all("BURN_DIST_OP_TIMEOUT", "20")
+        .start();
+    job.wait_for(0, "done");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(job.threads(0, "coordinator"), 1);
+    job.release();
+    job.outcome(0).succeeds();
+    job.kill(1);
+    job.finish();
+}
+
 #[test]
 fn a_rank_that_is_stopped_holds_no_thread_of_rank_0_when_that_has_left() {
     let scripts = [
@@ -40,7 +88,7 @@ fn a_rank_that_is_stopped_holds_no_thread_of_rank_0_when_that_has_left() {
     job.wait_for_all("calls");
     job.stop(1);
     assert_eq!(job.threads(0, "coordinator"), 1);
-    let until = std::time::Instant::now() + Duration::from_secs(1 + 5) + SLACK;
+    let until = std::time::Instant::now() + Duration::from_secs(1 + 5 + 5) + SLACK;
     while job.threads(0, "coordinator") > 0 {
         assert!(std::time::Instant::now() < until, "a thread is left");
         std::thread::sleep(Duration::from_millis(50));

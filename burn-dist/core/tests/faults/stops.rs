@@ -94,3 +94,59 @@ fn an_operation_that_is_slow_is_no_failure_and_one_that_is_too_slow_says_so() {
         }
     });
 }
+
+#[test]
+fn a_job_that_is_stopped_as_a_whole_goes_on_with_the_time_it_had() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let scripts = [
+            "barrier; say calls; all_reduce 1000; barrier",
+            "barrier; say calls; hold; all_reduce 1000; barrier",
+        ];
+        let mut job = Job::new(transport, scripts).start();
+        job.wait_for_all("calls");
+        (0..2).for_each(|rank| {
+            job.stop(rank);
+        });
+        std::thread::sleep(DEADLINE + Duration::from_secs(2));
+        (0..2).for_each(|rank| job.go_on(rank));
+        job.release();
+        (0..2).for_each(|rank| job.outcome(rank).succeeds());
+        job.finish();
+    });
+}
+
+#[test]
+fn a_death_is_told_when_rank_0_is_stopped_for_a_moment() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let script = "barrier; say calls; forever all_reduce 1000";
+        let job = Job::same(transport, 3, script);
+        let mut job = job.all("BURN_DIST_OP_TIMEOUT", "20").start();
+        job.wait_for_all("calls");
+        job.stop(0);
+        std::thread::sleep(Duration::from_millis(200));
+        let until = job.kill(1) + Duration::from_secs(5);
+        std::thread::sleep(Duration::from_millis(1_700));
+        job.go_on(0);
+        for outcome in job.outcomes_but(&[1]) {
+            outcome.fails(until, &["rank 1 (", "has died"]);
+        }
+        job.finish();
+    });
+}
+
+/// Nobody can tell one from the other: who waits for the dead names both, who waits for rank 0 names that.
+#[test]
+fn a_death_while_rank_0_is_stopped_for_good_ends_all_in_time() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let script = "barrier; say calls; forever all_reduce 1000";
+        let mut job = Job::same(transport, 3, script).start();
+        job.wait_for_all("calls");
+        job.stop(0);
+        std::thread::sleep(Duration::from_millis(200));
+        let until = job.kill(1) + DEADLINE + SLACK;
+        job.outcome(2)
+            .fails(until, &["rank 0 (", "does not answer"]);
+        job.kill(0);
+        job.finish();
+    });
+}

@@ -143,16 +143,16 @@ impl Lane for SharedMemoryLane {
     }
 
     fn check(&self) -> Result<(), LaneError> {
-        let mut byte = [0];
-        match recv(
-            &self.socket,
-            &mut byte,
-            RecvFlags::PEEK | RecvFlags::DONTWAIT,
-        ) {
-            // It may have left after its last message, which then is at hand.
-            Ok((0, _)) if !self.arriving.has_unread() => Err(LaneError::Closed),
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(error) => Err(std::io::Error::from(error).into()),
+        // What wakes hides the end behind it, and has done its work.
+        let mut bytes = [0; 64];
+        loop {
+            match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((1.., _)) | Err(Errno::INTR) => {}
+                // It may have left after its last message, which then is at hand.
+                Ok((0, _)) if !self.arriving.has_unread() => return Err(LaneError::Closed),
+                Ok((0, _)) | Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(std::io::Error::from(error).into()),
+            }
         }
     }
 
