@@ -5,8 +5,9 @@
 //! ```
 
 use std::error::Error;
+use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -33,7 +34,7 @@ struct Arguments {
     /// spin, block or hybrid; the number of cores decides, if it is not given.
     #[arg(long)]
     poll: Option<Poll>,
-    /// Smallest size in bytes; K and M are 2^10 and 2^20.
+    /// Smallest size in bytes; K, M and G are 2^10, 2^20 and 2^30.
     #[arg(long, default_value = "1K", value_parser = bytes)]
     min: usize,
     /// Largest size in bytes.
@@ -46,7 +47,7 @@ struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: Option<u32>,
     /// Seconds of each size, about.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value = "1", value_parser = seconds)]
     seconds: f64,
     /// File for the results.
     #[arg(long)]
@@ -54,20 +55,28 @@ struct Arguments {
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
-    let (number, unit) = match text.strip_suffix(['K', 'k']) {
-        Some(number) => (number, 1 << 10),
-        None => match text.strip_suffix(['M', 'm']) {
-            Some(number) => (number, 1 << 20),
-            None => (text, 1),
-        },
-    };
+    const UNITS: [([char; 2], usize); 3] = [
+        (['K', 'k'], 1 << 10),
+        (['M', 'm'], 1 << 20),
+        (['G', 'g'], 1 << 30),
+    ];
+    let unit = |(names, unit): ([char; 2], usize)| Some((text.strip_suffix(names)?, unit));
+    let (number, unit) = UNITS.into_iter().find_map(unit).unwrap_or((text, 1));
     let bytes = number
         .parse::<usize>()
         .ok()
         .and_then(|n| n.checked_mul(unit));
     bytes
         .filter(|bytes| (4..=1 << 34).contains(bytes))
-        .ok_or_else(|| "expected a size of 4 bytes to 16384M, as 64K".to_owned())
+        .ok_or_else(|| "expected a size of 4 bytes to 16G, as 64K".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|seconds| (1e-3..=1e6).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds from 0.001 to 1000000".to_owned())
 }
 
 /// One size.
@@ -104,16 +113,32 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if arguments.min > arguments.max {
+        return Err(format!(
+            "--min is {} bytes and --max {}: there is no size",
+            arguments.min, arguments.max
+        )
+        .into());
+    }
     let environment = Environment::of_process();
     let identity = Identity::of(&environment)?;
+    let file = arguments.json.as_ref().filter(|_| identity.rank == 0);
+    // Before minutes are spent on it; what is there stays as it is.
+    let file = file.map(|path| open(path)).transpose()?;
     if identity.launcher == Launcher::None && arguments.ranks > 1 {
         return launch(arguments);
     }
     let mut options = Options::of(&environment)?;
     options.transport = arguments.transport.or(options.transport);
     options.poll = arguments.poll.or(options.poll);
-    measure_all(&World::connect(&identity, options)?, arguments)?;
+    measure_all(&World::connect(&identity, options)?, arguments, file)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file for results, which is made if it is not there.
+fn open(path: &Path) -> Result<File, String> {
+    let file = File::options().create(true).append(true).open(path);
+    file.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 /// This program once more, as the ranks.
@@ -125,7 +150,11 @@ fn launch(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(outcome.exit_code().into())
 }
 
-fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn measure_all(
+    world: &World,
+    arguments: &Arguments,
+    file: Option<File>,
+) -> Result<(), Box<dyn Error>> {
     let ranks = world.size();
     let root = world.rank() == 0;
     if root {
@@ -165,15 +194,20 @@ fn measure_all(world: &World, arguments: &Arguments) -> Result<(), Box<dyn Error
         rows.push(row);
         size = size.saturating_mul(arguments.factor as usize);
     }
-    if let Some(path) = arguments.json.as_ref().filter(|_| root) {
-        std::fs::write(path, serde_json::to_string_pretty(&rows)?)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+    if let Some(mut file) = file {
+        file.set_len(0)?;
+        file.write_all(serde_json::to_string_pretty(&rows)?.as_bytes())?;
     }
     let wrong: usize = rows.iter().map(|row| row.wrong).sum();
     if wrong > 0 {
         return Err(format!("{wrong} elements are wrong").into());
     }
     Ok(())
+}
+
+/// An element of a rank: so small that the sum of the most ranks that there can be is exact.
+fn contribution(rank: usize, index: usize) -> usize {
+    index % 64 + rank % 4
 }
 
 fn measure(world: &World, size: usize, arguments: &Arguments) -> Result<Row, Box<dyn Error>> {
@@ -186,7 +220,7 @@ fn measure(world: &World, size: usize, arguments: &Arguments) -> Result<Row, Box
     let mut index = 0;
     while index < WARM_UP + repetitions.max(1) {
         for (index, value) in data.iter_mut().enumerate() {
-            *value = (index % 1024 * (world.rank() + 1)) as f32;
+            *value = contribution(world.rank(), index) as f32;
         }
         world.barrier()?;
         let began = Instant::now();
@@ -200,11 +234,13 @@ fn measure(world: &World, size: usize, arguments: &Arguments) -> Result<Row, Box
         }
         index += 1;
     }
-    let sum = ranks * (ranks + 1) / 2;
+    // That of rank 0 apart from what ranks differ in.
+    let differences: usize = (0..ranks).map(|rank| contribution(rank, 0)).sum();
+    let expected = |index| ranks * contribution(0, index) + differences;
     let wrong = data
         .iter()
         .enumerate()
-        .filter(|(i, value)| **value != (i % 1024 * sum) as f32)
+        .filter(|(index, value)| **value != expected(*index) as f32)
         .count();
     let mut wrong = [wrong as i64];
     world.all_reduce(&mut wrong, Reduction::Sum)?;

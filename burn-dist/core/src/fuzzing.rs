@@ -1,6 +1,6 @@
 //! Damaged bytes for everything that reads from the wire.
 //!
-//! `BURN_DIST_FUZZ_CASES` says how many cases each reader gets: a few thousand by default, a million in
+//! `FUZZ_CASES` says how many cases each reader gets: a few thousand by default, a million in
 //! `scripts/full-check`.
 
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use crate::rendezvous::wire;
 
 /// Cases of each reader.
 pub(crate) fn cases() -> u64 {
-    let cases = std::env::var("BURN_DIST_FUZZ_CASES").ok();
+    let cases = std::env::var("FUZZ_CASES").ok();
     cases.and_then(|cases| cases.parse().ok()).unwrap_or(5_000)
 }
 

@@ -1,6 +1,6 @@
 //! What happens while nothing fails: notes and warnings, a line each.
 
-use std::fmt::{Debug, Formatter};
+use std::fmt::{Debug, Display, Formatter};
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -56,5 +56,21 @@ impl Report {
 impl Debug for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str("Report")
+    }
+}
+
+/// Numbers of ranks in a line: `0, 3 and 997 others`.
+pub(crate) struct Numbers<'a>(pub &'a [usize]);
+
+impl Display for Numbers<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        const SHOWN: usize = 8;
+        let shown = self.0.iter().take(SHOWN).map(usize::to_string);
+        f.write_str(&shown.collect::<Vec<_>>().join(", "))?;
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            1 => f.write_str(" and 1 other"),
+            more => write!(f, " and {more} others"),
+        }
     }
 }

@@ -345,12 +345,15 @@ fn launchers_that_disagree_are_both_named() {
 #[test]
 fn what_is_incomplete_or_makes_no_sense_is_named() {
     for (variables, part) in [
-        ("RANK=0", "torchrun has set RANK, but not WORLD_SIZE"),
-        ("WORLD_SIZE=2", "torchrun has set WORLD_SIZE, but not RANK"),
+        ("RANK=0", "RANK is set, as by torchrun, but not WORLD_SIZE"),
+        (
+            "WORLD_SIZE=2",
+            "WORLD_SIZE is set, as by torchrun, but not RANK",
+        ),
         ("BURN_DIST_WORLD_SIZE=2", "not BURN_DIST_RANK"),
         (
             "RANK=2 WORLD_SIZE=2",
-            "says rank 2 of 2: ranks count from 0",
+            "says rank 2 of 2: a job has at least one rank",
         ),
         ("RANK=-1 WORLD_SIZE=2", "RANK is \"-1\": expected a number"),
         ("RANK=0 WORLD_SIZE=0", "says rank 0 of 0"),

@@ -13,9 +13,9 @@ use crate::models::numbers;
 use crate::trainee::{Case, Journal, snapshots};
 
 /// The variable with the folder of a run.
-const FOLDER: &str = "BURN_DIST_TEST_FOLDER";
+const FOLDER: &str = "TEST_FOLDER";
 /// The variable with the place at which a process kills itself, and how often it passes there before.
-const KILL: &str = "BURN_DIST_TEST_KILL";
+const KILL: &str = "TEST_KILL";
 /// Within which the others have to end.
 const SOON: Duration = Duration::from_secs(5);
 /// A loaded machine.

@@ -38,7 +38,7 @@ pub fn contenders(settings: &Settings) -> Result<Vec<Contender>> {
     } else {
         println!("skipped: Gloo, since {python} has no torch (CHEXNET_PEER_PYTHON)");
     }
-    let folder = std::env::var("BURN_DIST_PEER_MPI").unwrap_or_default();
+    let folder = std::env::var("PEER_MPI").unwrap_or_default();
     let python = format!("{folder}/bin/python");
     if !folder.is_empty() && has(&python, "mpi4py, numpy") {
         for (name, layers) in [("Open MPI tcp", "self,tcp"), ("Open MPI shm", "self,sm")] {
@@ -51,7 +51,7 @@ pub fn contenders(settings: &Settings) -> Result<Vec<Contender>> {
         }
     } else {
         println!(
-            "skipped: Open MPI, since BURN_DIST_PEER_MPI names no folder with bin/mpirun, mpi4py and numpy"
+            "skipped: Open MPI, since PEER_MPI names no folder with bin/mpirun, mpi4py and numpy"
         );
     }
     all.extend(limits::contenders());

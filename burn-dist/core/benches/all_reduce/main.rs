@@ -4,7 +4,7 @@
 //! limits of the machine. A peer that is not there is said to be skipped.
 //!
 //! - `CHEXNET_PEER_PYTHON`: a Python with torch, for Gloo; else `python3`.
-//! - `BURN_DIST_PEER_MPI`: a folder with `bin/mpirun` of Open MPI and `bin/python` with mpi4py and NumPy.
+//! - `PEER_MPI`: a folder with `bin/mpirun` of Open MPI and `bin/python` with mpi4py and NumPy.
 //!
 //! Options behind `--`: `--ranks N`, `--rounds N`, `--seconds S` of each size, `--output FOLDER` for JSON and figures,
 //! `--require` to fail where a goal is missed.

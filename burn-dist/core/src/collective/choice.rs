@@ -99,7 +99,7 @@ impl FromStr for Algorithm {
         let found = Self::ALL.into_iter().find(|one| one.to_string() == name);
         found.ok_or_else(|| {
             let names = Self::ALL.map(|one| one.to_string()).join(", ");
-            format!("no algorithm {name:?}: {names}")
+            format!("expected one of {names}")
         })
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::LaunchError;
-use super::host::Host;
+use super::host::{Host, MOST_RANKS};
 use super::node::{self, Node};
 use super::outcome::Outcome;
 use super::output::Output;
@@ -135,6 +135,9 @@ impl Launch {
         if self.ranks == 0 {
             return Err(LaunchError::NoRanks);
         }
+        if self.ranks > MOST_RANKS {
+            return Err(LaunchError::TooManyRanks { ranks: self.ranks });
+        }
         variables::check(&self.variables)?;
         let mut variables = self.variables.clone();
         variables.extend(variables::token(&self.variables)?);
@@ -181,6 +184,9 @@ impl Launch {
         let mut supervisor = Supervisor::new(Role::Launcher, &self.output, world_size, self.grace)?;
         let mut first_rank = 0;
         for host in &hosts {
+            if supervisor.is_ending()? {
+                break;
+            }
             let share = Share {
                 program: &self.program,
                 arguments: &self.arguments,

@@ -11,6 +11,12 @@ pub enum LaunchError {
     /// No ranks are asked for.
     #[error("0 ranks are none to launch: ask for 1 or more")]
     NoRanks,
+    /// More ranks than any job has.
+    #[error("{ranks} ranks are more than a job may have: ask for 65535 or fewer")]
+    TooManyRanks {
+        /// What is asked for.
+        ranks: usize,
+    },
     /// The hosts cannot make a job.
     #[error(transparent)]
     Hosts(#[from] HostError),

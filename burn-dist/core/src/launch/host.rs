@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Ranks beyond any job; a list that asks for more is a mistake.
-const MOST_RANKS: usize = 1 << 16;
+/// Ranks beyond any job; who asks for more makes a mistake.
+pub(super) const MOST_RANKS: usize = (1 << 16) - 1;
 
 /// A host on which ranks are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Host {
 pub enum HostError {
     /// A part of the list is none.
     #[error(
-        "{text:?} is no host: expected HOST or HOST:RANKS, with an address of IPv6 in brackets and from 1 to 65536 ranks"
+        "{text:?} is no host: expected HOST or HOST:RANKS, with an address of IPv6 in brackets and from 1 to 65535 ranks"
     )]
     Syntax {
         /// The part.
@@ -43,7 +43,7 @@ pub enum HostError {
         name: String,
     },
     /// More ranks than any job has.
-    #[error("the hosts have more than 65536 ranks: give fewer to each")]
+    #[error("the hosts have more than 65535 ranks: give fewer to each")]
     TooMany,
     /// A file of hosts cannot be read.
     #[error("cannot read {}: {source}", path.display())]
@@ -227,7 +227,7 @@ mod tests {
             ("a:1,a:2", "\"a\" is named twice"),
             ("127.0.0.1:1,b:1", "the first host is \"127.0.0.1\""),
             ("me@localhost,b", "the first host is \"me@localhost\""),
-            ("a:65536,b", "more than 65536"),
+            ("a:65535,b", "more than 65535"),
         ] {
             let text = Host::list(list).unwrap_err().to_string();
             assert!(

@@ -74,6 +74,18 @@ pub(super) fn text(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// Whether a line is one of a back-trace, as Rust prints it behind the message of a panic.
+pub(super) fn is_of_backtrace(line: &str) -> bool {
+    let start = line.trim_start();
+    let is_frame = start
+        .split_once(": ")
+        .is_some_and(|(number, _)| start != line && number.bytes().all(|b| b.is_ascii_digit()));
+    let is_place = start != line && start.starts_with("at ");
+    let is_note = line.starts_with("note: Some details are omitted, run with `RUST_BACKTRACE")
+        || line.starts_with("note: run with `RUST_BACKTRACE");
+    is_frame || is_place || is_note || line == "stack backtrace:"
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -126,6 +138,30 @@ mod tests {
             prop_assert!(whole.iter().all(|line| line.len() <= longest + 1));
             let parts: Vec<&[u8]> = bytes.chunks(parts).collect();
             prop_assert_eq!(lines(&parts, longest), whole);
+        }
+    }
+
+    #[test]
+    fn lines_of_a_backtrace_are_told_from_others() {
+        for line in [
+            "stack backtrace:",
+            "   0: __rustc::rust_begin_unwind",
+            "  10: core::ops::function::FnOnce::call_once",
+            "             at /rustc/59807616e1fa/library/std/src/panicking.rs:689:5",
+            "note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.",
+            "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace",
+        ] {
+            assert!(is_of_backtrace(line), "{line}");
+        }
+        for line in [
+            "thread 'main' panicked at src/main.rs:3:5:",
+            "index out of bounds: the len is 3 but the index is 7",
+            "error: 7: no such file",
+            "7: it is",
+            "  x: 3",
+            "at last",
+        ] {
+            assert!(!is_of_backtrace(line), "{line}");
         }
     }
 }

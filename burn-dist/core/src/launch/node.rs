@@ -65,6 +65,9 @@ pub(super) fn start(
     variables: &[Variable],
 ) -> Result<(), LaunchError> {
     for local_rank in 0..node.ranks {
+        if supervisor.is_ending()? {
+            break;
+        }
         let place = Place {
             rank: node.first_rank + local_rank,
             world_size: node.world_size,

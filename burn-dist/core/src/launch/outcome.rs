@@ -7,6 +7,8 @@ use std::process::ExitStatus;
 
 use signal_hook::low_level::signal_name;
 
+use crate::report::Numbers;
+
 /// How a process has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -58,6 +60,12 @@ impl Display for Cause {
     }
 }
 
+/// `rank 1`, `ranks 1, 2 and 7 others`.
+pub(super) fn list(ranks: &[usize]) -> String {
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}", Numbers(ranks))
+}
+
 /// The failure that came before all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -86,19 +94,12 @@ impl Failure {
 
     /// Why it may have failed, if ranks had left that it waited for.
     fn hint(&self) -> Option<String> {
-        const SHOWN: usize = 8;
-        let left = self.ended_before.len();
-        if left == 0 || !matches!(self.cause, Cause::ExitCode(_)) {
+        if self.ended_before.is_empty() || !matches!(self.cause, Cause::ExitCode(_)) {
             return None;
         }
-        let shown = self.ended_before.iter().take(SHOWN).map(usize::to_string);
-        let mut names = shown.collect::<Vec<_>>().join(", ");
-        if left > SHOWN {
-            names += &format!(" and {} others", left - SHOWN);
-        }
-        let ranks = if left == 1 { "rank" } else { "ranks" };
+        let names = list(&self.ended_before);
         Some(format!(
-            "{ranks} {names} had ended before, with exit code 0: if others still waited there, that is the cause"
+            "{names} had ended before, with exit code 0: if others still waited there, that is the cause"
         ))
     }
 }

@@ -96,10 +96,11 @@ impl Destination {
 
     fn keep(&self, speaker: &Speaker, line: &[u8]) {
         let text = lines::text(line);
-        if text.is_empty() {
+        let text = String::from_utf8_lossy(&text[..text.len().min(LAST_LINE_BYTES)]);
+        // The message of a panic stands before its back-trace, which would leave no room for it.
+        if text.is_empty() || lines::is_of_backtrace(&text) {
             return;
         }
-        let text = String::from_utf8_lossy(&text[..text.len().min(LAST_LINE_BYTES)]);
         let mut all = held(&self.last_lines);
         let at = all.iter().position(|(other, _)| other == speaker);
         let at = at.unwrap_or_else(|| {

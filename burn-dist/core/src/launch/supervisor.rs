@@ -12,7 +12,7 @@ use signal_hook::low_level::signal_name;
 
 use super::error::LaunchError;
 use super::orphans::Adoption;
-use super::outcome::{Cause, Failure, Outcome};
+use super::outcome::{Cause, Failure, Outcome, list};
 use super::output::{Destination, Output, Speaker};
 use super::process::Process;
 use super::pump::{Pumps, Source};
@@ -45,6 +45,10 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 /// How long the announcements of a node may take behind its end.
 const ANNOUNCEMENTS: Duration = Duration::from_secs(1);
+
+/// How long others may go on when a rank has ended with success, before the user is told of it: programs end at about the
+/// same time, unless one waits for what does not come.
+const OTHERS: Duration = Duration::from_secs(10);
 
 /// How long output may take to be read by others after a request to end that came again.
 const OUTPUT: Duration = Duration::from_secs(2);
@@ -94,6 +98,8 @@ pub(super) struct Supervisor {
     signal: Option<i32>,
     /// Ranks that have ended with success, in this order.
     succeeded: Vec<usize>,
+    /// When the user is to be told that others go on.
+    tell_of_others: Option<Instant>,
     first_failure: Option<FirstFailure>,
     output_lost: bool,
     /// When it was asked once more.
@@ -135,6 +141,7 @@ impl Supervisor {
             ending_since: None,
             signal: None,
             succeeded: Vec::new(),
+            tell_of_others: None,
             first_failure: None,
             output_lost: false,
             impatient_since: None,
@@ -174,6 +181,15 @@ impl Supervisor {
             failed: None,
         });
         Ok(())
+    }
+
+    /// Whether no more processes are to be started: sees to what has happened since the last one was, as signals and ends.
+    pub(super) fn is_ending(&mut self) -> Result<bool, LaunchError> {
+        while let Ok(event) = self.events.try_recv() {
+            self.handle(event)?;
+        }
+        self.look();
+        Ok(self.ending_since.is_some())
     }
 
     /// Waits until all processes are gone and their output is written.
@@ -222,6 +238,18 @@ impl Supervisor {
                 self.failed(speaker, host, cause);
             }
         }
+        if self
+            .tell_of_others
+            .take_if(|due| *due <= Instant::now())
+            .is_some()
+            && self.ending_since.is_none()
+            && !self.all_are_gone()
+        {
+            let ended = list(&self.succeeded);
+            self.say(|| {
+                format!("{ended} ended with exit code 0 a while ago, and others go on; should they wait for it, Ctrl-C ends them")
+            });
+        }
     }
 
     fn all_are_gone(&self) -> bool {
@@ -236,7 +264,8 @@ impl Supervisor {
         let failed = failed.map(|(_, since)| since + ANNOUNCEMENTS);
         let enough = self.impatient_since.filter(|_| gone);
         let enough = enough.map(|since| since + OUTPUT);
-        match looks.chain(failed).chain(enough).min() {
+        let others = self.tell_of_others.filter(|_| !gone);
+        match looks.chain(failed).chain(enough).chain(others).min() {
             Some(due) => {
                 let left = due.saturating_duration_since(Instant::now());
                 self.events.recv_timeout(left).ok()
@@ -322,6 +351,9 @@ impl Supervisor {
 
     fn succeeded(&mut self, rank: usize) {
         self.succeeded.push(rank);
+        if self.succeeded.len() == 1 {
+            self.tell_of_others = Some(Instant::now() + OTHERS);
+        }
         self.announce(rank, None);
     }
 

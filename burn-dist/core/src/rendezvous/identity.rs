@@ -56,7 +56,7 @@ pub struct Identity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// A launcher has set one variable and not another.
-    #[error("{launcher} has set {found}, but not {missing}: set it, or unset the other")]
+    #[error("{found} is set, as by {launcher}, but not {missing}: set it, or unset the other")]
     Missing {
         /// The launcher.
         launcher: Launcher,
@@ -86,7 +86,9 @@ pub enum IdentityError {
         label: &'static str,
     },
     /// A rank that its world has not.
-    #[error("{launcher} says rank {rank} of {world_size}: ranks count from 0")]
+    #[error(
+        "{launcher} says rank {rank} of {world_size}: a job has at least one rank, and they count from 0"
+    )]
     Rank {
         /// The launcher.
         launcher: Launcher,

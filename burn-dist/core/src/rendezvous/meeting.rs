@@ -15,7 +15,7 @@ use super::member::{Join, Roster, Welcome};
 use super::stream::Stream;
 use super::time_limit::TimeLimit;
 use super::wire::{self, Until};
-use crate::report::Report;
+use crate::report::{Numbers, Report};
 
 /// What a connection to rank 0 is for.
 pub(super) const PURPOSE: &[u8] = b"join";
@@ -63,11 +63,12 @@ pub(super) fn gather(
     time: TimeLimit,
     report: &Report,
 ) -> Result<(Roster, BTreeMap<usize, Stream>), RendezvousError> {
+    let at = listener.local_addr()?;
     let (acceptor, joins) = Acceptor::start(listener, credentials, PURPOSE.to_vec(), report)?;
     let mut world = [0; 16];
     getrandom::fill(&mut world).map_err(io::Error::other)?;
     let mut joined = BTreeMap::new();
-    let outcome = wait_for_all(&own, &joins, &mut joined, time.end, report).and_then(|()| {
+    let outcome = wait_for_all(&own, &joins, &mut joined, (at, time.end), report).and_then(|()| {
         if own.member.address.is_unspecified() {
             let sockets = joined.values().map(|(_, stream)| stream.socket());
             own.member.address = reached_at(sockets).unwrap_or(own.member.address);
@@ -152,13 +153,13 @@ fn refuse(
 
 type Joined = BTreeMap<usize, (Join, Stream)>;
 
-/// Waits until all but `own` are in `joined`. An error comes with the connection of who has caused it, if that is not
+/// Waits at an address until all but `own` are in `joined`, or until its time is over. An error comes with the connection of who has caused it, if that is not
 /// among them.
 fn wait_for_all(
     own: &Join,
     joins: &Receiver<(Join, Stream)>,
     joined: &mut Joined,
-    deadline: Instant,
+    (at, deadline): (SocketAddr, Instant),
     report: &Report,
 ) -> Result<(), (RendezvousError, Option<Stream>)> {
     let world_size = own.world_size;
@@ -175,7 +176,13 @@ fn wait_for_all(
         }
         if now >= tell {
             tell = now + Duration::from_secs(10);
-            report.note(&format!("waiting for ranks {:?} to join", missing(joined)));
+            let missing = missing(joined);
+            report.note(&format!(
+                "waiting at {at} for {} of {world_size} ranks to join: [{}]; {:.0} s are left",
+                missing.len(),
+                Numbers(&missing),
+                (deadline - now).as_secs_f64()
+            ));
         }
         let (join, stream) = match joins.recv_timeout(tell.min(deadline) - now) {
             Ok(joined) => joined,

@@ -147,6 +147,14 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
+    /// Whether no rank before `rank` is on its host.
+    pub fn is_first_of_host(&self, rank: usize) -> bool {
+        let own = &self.members[rank].host;
+        !self.members[..rank]
+            .iter()
+            .any(|member| member.host.is(own))
+    }
+
     /// The number of the world in messages.
     pub fn group(&self) -> u32 {
         let first = self.world.get(..8);

@@ -74,7 +74,7 @@ pub(crate) use stream::Stream;
 pub(crate) use time_limit::TimeLimit;
 pub use token::{Token, TokenError};
 
-use crate::report::Report;
+use crate::report::{Numbers, Report};
 use completion::Completion;
 use meeting_file::{MeetingFile, Published};
 use member::Join;
@@ -85,7 +85,7 @@ use mesh::Mesh;
 pub enum RendezvousError {
     /// The port of rank 0 cannot be had.
     #[error(
-        "rank 0 cannot listen on port {port}: {error}; another process may have it: choose another"
+        "rank 0 cannot listen on port {port}: {error}; another process may have it: choose another, by --port of burn-dist launch, BURN_DIST_RDZV, or MASTER_PORT"
     )]
     Listen {
         /// The port.
@@ -121,7 +121,8 @@ pub enum RendezvousError {
     },
     /// Ranks did not come.
     #[error(
-        "of {world_size} ranks these have not joined in time: {ranks:?}; start them, or allow more time by BURN_DIST_TIMEOUT"
+        "of {world_size} ranks these have not joined in time: [{}]; start them, or allow more time by BURN_DIST_TIMEOUT",
+        Numbers(ranks)
     )]
     Missing {
         /// Who is missing.
@@ -179,7 +180,8 @@ pub enum RendezvousError {
     },
     /// Other ranks do not reach one.
     #[error(
-        "ranks {ranks:?} have not connected to rank {rank} within {seconds:.0} s: they are stopped or overloaded, or a firewall or a network policy forbids it"
+        "ranks [{}] have not connected to rank {rank} within {seconds:.0} s: they are stopped or overloaded, or a firewall or a network policy forbids it",
+        Numbers(ranks)
     )]
     Unconnected {
         /// To whom.
@@ -199,10 +201,9 @@ pub enum RendezvousError {
 
 /// `rank 3`, `each of the ranks 3 and 4`.
 fn numbers(ranks: &[usize]) -> String {
-    let names: Vec<String> = ranks.iter().map(usize::to_string).collect();
-    match names.as_slice() {
+    match ranks {
         [one] => format!("rank {one}"),
-        several => format!("each of the ranks {}", several.join(", ")),
+        several => format!("each of the ranks {}", Numbers(several)),
     }
 }
 

@@ -238,6 +238,17 @@ impl CollectiveError {
         self
     }
 
+    /// Whether it is by what ranks did, and did not, that its cause is found.
+    pub(super) fn is_a_matter_of_time(&self) -> bool {
+        matches!(
+            self,
+            Self::Silent { .. }
+                | Self::Missing { .. }
+                | Self::Stuck { .. }
+                | Self::Unexplained { .. }
+        )
+    }
+
     /// An argument that does not fit.
     pub(crate) fn argument(reason: impl Display) -> Self {
         Self::Argument(reason.to_string())

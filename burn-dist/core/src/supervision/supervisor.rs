@@ -15,6 +15,7 @@ use super::trace::Trace;
 use super::watch;
 use crate::collective::{Algorithm, Call};
 use crate::rendezvous::{Member, Stream, wire};
+use crate::report::Report;
 use crate::transport::LaneError;
 
 /// From then on, and again after as long, the coordinator is told that a rank waits: another may have called something
@@ -43,6 +44,7 @@ pub(crate) struct Supervisor {
     pub(super) heard: Mutex<Instant>,
     /// The folder for the records of a failure.
     flights: PathBuf,
+    report: Report,
 }
 
 /// What is written, and where.
@@ -52,6 +54,8 @@ pub(crate) struct Writings {
     pub flights: PathBuf,
     /// A file for the timeline of all operations.
     pub trace: Option<PathBuf>,
+    /// Where it is said where the records of a failure are.
+    pub report: Report,
 }
 
 /// The way to the coordinator.
@@ -92,6 +96,7 @@ impl Supervisor {
             coordinator_left: OnceLock::new(),
             heard: Mutex::new(Instant::now()),
             flights: writings.flights,
+            report: writings.report,
         });
         let link = if rank == 0 {
             Link::Here(Coordinator::start(&supervisor, streams)?)
@@ -150,26 +155,26 @@ impl Supervisor {
 
     /// Fails, unless it has before: the first cause.
     pub fn fail(&self, error: CollectiveError) -> CollectiveError {
-        if self.declare(error.clone()) {
+        if self.failure.set(error.clone()).is_ok() {
+            self.write_flight();
             self.tell(&ToCoordinator::Failed(error.clone()));
         }
+        self.settle();
         self.failure.get().cloned().unwrap_or(error)
     }
 
-    /// Fails, unless it has before; whether this was the first cause. Nobody learns of the failure before the records
-    /// are written: a program that does may end at once.
-    fn declare(&self, error: CollectiveError) -> bool {
-        let is_first = self.failure.set(error).is_ok();
-        self.settle();
-        is_first
-    }
-
-    /// Writes a failure down, if there is one, or waits until the thread that has noticed it has.
+    /// Makes a failure known to the program, if there is one. Not before the records are written: a program that learns of
+    /// it may end at once.
     fn settle(&self) {
-        if self.failure.get().is_some() {
-            self.flight_is_written.call_once(|| self.write_flight());
-            self.failed.store(true, Ordering::Release);
+        let Some(error) = self.failure.get() else {
+            return;
+        };
+        self.write_flight();
+        if let CollectiveError::Left { rank, .. } = error {
+            // Its program may be about to end for a reason of its own, which is to be seen before what this one says.
+            watch::await_end(&self.members, self.rank, *rank);
         }
+        self.failed.store(true, Ordering::Release);
     }
 
     /// The failure, if there is one.
@@ -259,7 +264,9 @@ impl Supervisor {
                 self.tell(&ToCoordinator::Calls(calls));
             }
             FromCoordinator::Abort(error) => {
-                self.declare(error.during(self.under_way()));
+                // An earlier one stands.
+                let _ = self.failure.set(error.during(self.under_way()));
+                self.settle();
             }
             FromCoordinator::Leaves { after } => {
                 // Said once; it is heard until its connection ends.
@@ -273,8 +280,13 @@ impl Supervisor {
         self.flights.join(format!("rank-{}.json", self.rank))
     }
 
-    /// Writes the records down. What fails here must not hide what has failed before.
+    /// Writes the records down, once, or waits until another thread has.
     fn write_flight(&self) {
+        self.flight_is_written.call_once(|| self.write_records());
+    }
+
+    /// What fails here must not hide what has failed before.
+    fn write_records(&self) {
         let mut log = lock(&self.log);
         log.end(State::Failed);
         let flight = serde_json::json!({
@@ -293,7 +305,13 @@ impl Supervisor {
             let mut file = std::fs::File::create(self.flight())?;
             file.write_all(flight.to_string().as_bytes())
         };
-        let _ = write();
+        let is_written = write().is_ok();
+        let error = self.failure.get();
+        if is_written && error.is_some_and(CollectiveError::is_a_matter_of_time) {
+            let folder = self.flights.display();
+            let line = format!("what each rank did last is in {folder}, in a file for each");
+            self.report.note(&line);
+        }
     }
 }
 

@@ -47,6 +47,25 @@ fn open(process: u32) -> Option<OwnedFd> {
     pidfd_open(process, PidfdFlags::empty()).ok()
 }
 
+/// Waits a moment for the process of `rank` to end, if it is another one that this process sees.
+pub(super) fn await_end(members: &[Member], own: usize, rank: usize) {
+    let (Some(own), Some(other)) = (members.get(own), members.get(rank)) else {
+        return;
+    };
+    if own.process == other.process || !other.host.shares_processes(&own.host) {
+        return;
+    }
+    let Some(process) = open(other.process) else {
+        return;
+    };
+    let limit = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(LAST_WORDS.subsec_nanos()),
+    };
+    // However it ends, there is no more to wait for.
+    let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit));
+}
+
 /// Of the processes that this one sees: the next, so that each has somebody, and rank 0, whose end nobody else would
 /// tell.
 fn watched(rank: usize, members: &[Member]) -> Vec<&Member> {

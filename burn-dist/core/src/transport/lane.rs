@@ -152,7 +152,7 @@ impl FromStr for Transport {
         match text {
             "tcp" => Ok(Self::Tcp),
             "shm" => Ok(Self::Shm),
-            other => Err(format!("{other:?} is neither tcp nor shm")),
+            _ => Err("expected tcp or shm".to_owned()),
         }
     }
 }

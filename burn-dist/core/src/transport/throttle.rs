@@ -27,7 +27,7 @@ impl FromStr for Throttle {
             fits.then_some((rate, latency))
         });
         let (rate, latency) = numbers.ok_or_else(|| {
-            format!("{text:?} is no rate in MB/s and latency in microseconds, as 125:100")
+            "expected a rate in MB/s and a latency in microseconds, as 125:100".to_owned()
         })?;
         Ok(Self {
             rate: rate * 1e6,

@@ -30,7 +30,7 @@ impl FromStr for Poll {
             "spin" => Ok(Self::Spin),
             "block" => Ok(Self::Block),
             "hybrid" => Ok(Self::Hybrid),
-            other => Err(format!("{other:?} is none of spin, block and hybrid")),
+            _ => Err("expected spin, block or hybrid".to_owned()),
         }
     }
 }

@@ -100,18 +100,22 @@ pub(super) fn connect(
             });
         }
     }
-    let mut inbox = None;
+    let (mut inbox, mut failure) = (None, None);
     if !near.is_empty() {
         let is_seen = |peer: &usize| roster.members[*peer].host.shares_processes(own);
         match Inbox::create(near.len(), near.iter().all(is_seen)) {
             Ok(made) => inbox = Some(made),
             Err(error) if options.transport.is_some() => return Err(error.into()),
-            Err(error) => report.warn(&format!("no shared memory, TCP instead: {error}")),
+            Err(error) => failure = Some(error),
         }
     }
     let near = near.iter().map(|&peer| (peer, &streams[peer][0]));
     let near: Vec<(usize, &Stream)> = near.collect();
-    let mut agreed = agree(rank, roster, &near, inbox.as_ref(), options, time, report)?;
+    let (mut agreed, without) = agree(rank, roster, &near, inbox.as_ref(), options, time, report)?;
+    // Where all ranks of a host have none, the first says so.
+    if let Some(error) = failure.filter(|_| without.iter().all(|peer| *peer > rank)) {
+        report.warn(&format!("no shared memory, TCP instead: {error}"));
+    }
     if let Some(inbox) = &inbox {
         // All have opened it that are going to.
         inbox.close_door();
@@ -165,7 +169,8 @@ fn neighbours(rank: usize, roster: &Roster, host: &Host) -> Vec<usize> {
 
 type Agreed = std::collections::BTreeMap<usize, SharedMemoryLane>;
 
-/// The lanes of shared memory that both sides have got: this one, and each of `near` at the end of its stream.
+/// The lanes of shared memory that both sides have got: this one, and each of `near` at the end of its stream; and which of
+/// these have no shared memory at all.
 fn agree(
     rank: usize,
     roster: &Roster,
@@ -174,7 +179,7 @@ fn agree(
     options: &Options,
     time: TimeLimit,
     report: &Report,
-) -> Result<Agreed, ConnectionError> {
+) -> Result<(Agreed, Vec<usize>), ConnectionError> {
     let time = time.once_there();
     let until = |stream| Until {
         stream,
@@ -205,9 +210,13 @@ fn agree(
         wire::send(&mut until(stream), &offer).map_err(failed(peer, OFFER))?;
     }
     let mut opened = Agreed::new();
+    let mut without = Vec::new();
     for (own_ring, &(peer, stream)) in near.iter().enumerate() {
         let offer: Option<InboxOffer> =
             wire::receive(&mut until(stream)).map_err(failed(peer, OFFER))?;
+        if offer.is_none() {
+            without.push(peer);
+        }
         // Where this rank is among the neighbours of the other.
         let others = neighbours(peer, roster, &roster.members[peer].host);
         let ring = others.iter().position(|other| *other == rank);
@@ -238,7 +247,7 @@ fn agree(
         socket.set_read_timeout(None).map_err(refused(peer))?;
         socket.set_write_timeout(None).map_err(refused(peer))?;
     }
-    Ok(opened)
+    Ok((opened, without))
 }
 
 #[cfg(test)]

@@ -156,6 +156,17 @@ impl World {
         } = assembly;
         let rank = identity.rank;
         warn_of_strangers(&roster, &options, rank, &report);
+        // What all ranks of a host would say alike, one says.
+        let report_of_host = if roster.is_first_of_host(rank) {
+            report.clone()
+        } else {
+            Report::silent()
+        };
+        for name in &options.unknown {
+            report_of_host.warn(&format!(
+                "{name} is no variable of burn-dist and changes nothing: look for its name in the documentation of Options, or unset it"
+            ));
+        }
         let (links, inbox) = connection::connect(rank, &roster, links, &options, time, &report)?;
         let topology = Topology::new(&host_numbers(&roster));
         let poll = options.poll.unwrap_or_else(|| poll_of(&roster, rank));
@@ -175,6 +186,7 @@ impl World {
             Writings {
                 flights,
                 trace: options.trace.clone(),
+                report: report_of_host,
             },
         )?;
         let (jobs, queue) = channel::<Job>();

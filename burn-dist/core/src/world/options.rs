@@ -67,6 +67,8 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// Folder for the records of a failure.
     pub flight_recorder: Option<PathBuf>,
+    /// Variables that are named like those above and mean nothing, of which is warned.
+    pub unknown: Vec<String>,
     /// Options of the program that have to be the same on all ranks, by name.
     pub configuration: Vec<(String, String)>,
     /// Where notes and warnings go; standard error, if `None`.
@@ -77,7 +79,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// A variable has a value that it cannot have.
-    #[error("{name} is {value:?}: expected {expected}")]
+    #[error("{name} is {value:?}: {expected}")]
     Value {
         /// The variable.
         name: &'static str,
@@ -122,6 +124,7 @@ impl Default for Options {
             any_build: false,
             trace: None,
             flight_recorder: None,
+            unknown: Vec::new(),
             configuration: Vec::new(),
             report: None,
         }
@@ -183,6 +186,7 @@ impl Options {
             flight_recorder: environment
                 .text("BURN_DIST_FLIGHT_RECORDER")
                 .map(PathBuf::from),
+            unknown: environment.unknown(),
             ..default
         })
     }
@@ -225,7 +229,7 @@ impl Reading<'_> {
         let parsed = parse(value).ok_or_else(|| OptionsError::Value {
             name,
             value: value.to_owned(),
-            expected: expected.to_owned(),
+            expected: format!("expected {expected}"),
         });
         parsed.map(Some)
     }

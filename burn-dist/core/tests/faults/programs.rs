@@ -17,16 +17,16 @@ use rustix::process::{
 use crate::{agreement, orphan, soak};
 
 /// The variable with the script.
-pub const SCRIPT: &str = "BURN_DIST_FAULT_SCRIPT";
+pub const SCRIPT: &str = "FAULT_SCRIPT";
 /// The variable with an option of the program: `batch_size=16`.
-pub const CONFIGURATION: &str = "BURN_DIST_FAULT_CONFIGURATION";
+pub const CONFIGURATION: &str = "FAULT_CONFIGURATION";
 
 /// The variable with the bytes that a file of this process may have: `ulimit -f`.
-pub const FILE_SIZE: &str = "BURN_DIST_FAULT_FILE_SIZE";
+pub const FILE_SIZE: &str = "FAULT_FILE_SIZE";
 /// The variable with the files that this process may have open: `ulimit -n`.
-pub const OPEN_FILES: &str = "BURN_DIST_FAULT_OPEN_FILES";
+pub const OPEN_FILES: &str = "FAULT_OPEN_FILES";
 /// The variable that closes the open files of this process to others.
-pub const CLOSED: &str = "BURN_DIST_FAULT_CLOSED";
+pub const CLOSED: &str = "FAULT_CLOSED";
 
 /// The variable with a folder that the test sees.
 const FOLDER: &str = "BURN_DIST_FLIGHT_RECORDER";

@@ -1,5 +1,6 @@
 //! Ranks of one host that cannot share memory as others do.
 
+use crate::outcome::Outcome;
 use crate::processes::Job;
 use crate::programs::{CLOSED, FILE_SIZE};
 
@@ -25,6 +26,12 @@ fn a_limit_of_file_sizes_costs_shared_memory_and_no_more() {
             .log
             .contains("`ulimit -f` allows files of 1000000 bytes")
     );
+    // All have none, which one says.
+    let job = Job::same("", 3, SCRIPT).all(FILE_SIZE, "1000000");
+    let outcomes = job.start().succeeds();
+    let says = |outcome: &&Outcome| outcome.log.contains("no shared memory, TCP instead");
+    let told: Vec<usize> = outcomes.iter().filter(says).map(|o| o.rank).collect();
+    assert_eq!(told, [0]);
     let job = Job::same("shm", 2, SCRIPT).one(1, FILE_SIZE, "1000000");
     let outcomes = job.all("BURN_DIST_TIMEOUT", "5").start().finish();
     let until = std::time::Instant::now();

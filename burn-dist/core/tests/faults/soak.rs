@@ -9,7 +9,7 @@ use crate::agreement::check_type;
 use crate::processes::{Job, TRANSPORTS, together};
 
 /// Seconds of the test below.
-const SECONDS: &str = "BURN_DIST_SOAK_SECONDS";
+const SECONDS: &str = "SOAK_SECONDS";
 /// Elements of an operation, at most.
 const MOST: u64 = 200_000;
 /// Bytes by which memory may grow when all sizes have been seen.

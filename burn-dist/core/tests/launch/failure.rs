@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use burn_dist_core::launch::Launch;
 use rustix::process::{Signal, getpid, set_child_subreaper};
 
 use crate::job::{Job, in_own_process, is_running, launch, run, script, until};
@@ -23,6 +24,42 @@ fn the_first_failure_is_last_on_the_screen_and_gives_the_exit_code() {
         lines.concat()
     );
     assert!(ended.error.ends_with(&report), "{}", ended.error);
+}
+
+#[test]
+fn the_message_of_a_panic_is_shown_however_long_its_back_trace() {
+    let text = "[ $BURN_DIST_RANK = 1 ] || exec sleep 1000
+        echo 'the message' >&2; echo 'stack backtrace:' >&2
+        for n in $(seq 0 30); do echo \"  $n: frame\" >&2; echo '      at ./main.rs:3:5' >&2; done; exit 101";
+    let ended = run(&mut script(2, &[], text));
+    assert_eq!(ended.code, 101);
+    let report = "burn-dist: last on standard error of rank 1:\n    the message\n\
+         burn-dist: rank 1 was the first to fail: exit code 101\n";
+    assert!(ended.error.ends_with(report), "{}", ended.error);
+    assert!(ended.error.contains("[1]   30: frame"), "{}", ended.error);
+}
+
+#[test]
+fn a_rank_that_ends_long_before_the_others_is_named() {
+    let text = "[ $BURN_DIST_RANK = 1 ] || sleep 12";
+    let ended = run(&mut script(2, &[], text));
+    assert_eq!(ended.code, 0, "{}", ended.error);
+    assert_eq!(
+        ended.error,
+        "burn-dist: rank 1 ended with exit code 0 a while ago, and others go on; should they wait for it, Ctrl-C ends them\n"
+    );
+}
+
+#[test]
+fn more_ranks_than_a_job_may_have_are_refused() {
+    let error = Launch::new("true", [""; 0])
+        .ranks(70_000)
+        .run()
+        .unwrap_err();
+    assert!(
+        error.to_string().starts_with("70000 ranks are more than"),
+        "{error}"
+    );
 }
 
 #[test]

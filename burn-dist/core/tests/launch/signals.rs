@@ -56,6 +56,17 @@ fn a_request_to_end_reaches_each_rank_once_and_gives_the_exit_code() {
     }
 }
 
+#[test]
+fn a_request_to_end_is_heard_while_ranks_are_started() {
+    let ranks = 1_000;
+    let job = Job::start(&mut script(ranks, &[], "echo ready; exec sleep 60"));
+    job.wait_for("ready", 1);
+    job.send(Signal::TERM);
+    let ended = job.wait();
+    assert_eq!(ended.code, 143, "{}", ended.error);
+    assert!(ended.lines().len() < ranks, "all were started first");
+}
+
 /// The terminal sends it to the group of the launcher, in which no rank is. Nor can a rank read from the
 /// terminal, for which the terminal would stop it.
 #[test]

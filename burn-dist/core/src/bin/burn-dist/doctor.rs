@@ -136,6 +136,7 @@ fn show_host(identity: Option<&Identity>, options: Option<&WorldOptions>) -> io:
             ranks,
             &facts.cores,
         ),
+        load_remedy(load_average().value, &facts.cores),
     ];
     for remedy in remedies.into_iter().flatten() {
         super::say(format_args!("  ! {remedy}"))?;
@@ -150,6 +151,17 @@ fn poll_remedy(poll: Option<Poll>, ranks: usize, cores: &Cores) -> Option<String
     Some(format!(
         "BURN_DIST_POLL is {poll}, with {ranks} ranks on {cores} cores: ranks that spin stop each other: unset it, so that they block"
     ))
+}
+
+/// What to do where others take the cores. Before a job its own ranks take none.
+fn load_remedy(load: Option<f64>, cores: &Cores) -> Option<String> {
+    let (load, cores) = (load?, cores.available.value?);
+    let others = load > cores as f64 / 2.0;
+    others.then(|| {
+        format!(
+            "the load is {load}, with {cores} cores: other processes take them, and a job waits for its slowest rank: look for them by top, and see to it that they end"
+        )
+    })
 }
 
 fn show_network(environment: &Environment, identity: Option<&Identity>) -> io::Result<()> {
