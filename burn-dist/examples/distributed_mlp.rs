@@ -28,6 +28,9 @@ use burn_dist::train::{
 use burn_dist_core::World;
 use clap::Parser;
 
+#[path = "../core/src/bin/burn-dist/options.rs"]
+mod options;
+
 const EPOCHS: usize = 3;
 const BATCH_SIZE: usize = 32;
 const TRAINING: std::ops::Range<usize> = 0..2_000;
@@ -45,7 +48,11 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::parse()).unwrap_or_else(|error| {
+    let arguments: Arguments = match options::parse(|_| None) {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    run(&arguments).unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::FAILURE
     })

@@ -131,6 +131,52 @@ fn a_run_whose_rank_is_killed_ends_and_goes_on_to_the_end_of_an_unbroken_one() {
     }
 }
 
+/// Steps in which one process has nothing to read, and some in which both have not: none drifts from the others.
+#[test]
+fn batches_that_cannot_be_read_keep_their_place_when_a_run_goes_on() {
+    const SINGLE: [&str; 6] = [
+        "--nproc",
+        "2",
+        "--batch-size",
+        "1",
+        "--on-bad-image",
+        "skip",
+    ];
+    let run = Unbroken::with_bad_images(&SINGLE);
+    let launcher = run.start("killed");
+    while !run.path("killed").join("checkpoints/step-2").exists() {
+        sleep(Duration::from_millis(5));
+    }
+    let process = process_of(&launcher, 1).unwrap().to_string();
+    succeeds(Command::new("kill").args(["-s", "KILL", &process]));
+    launcher.wait_with_output().unwrap();
+    run.ends_alike("killed");
+    // With sums over the norms of all there is no step without images.
+    let output = run.path("synchronised");
+    let mut command = example();
+    command
+        .args(SINGLE)
+        .args(["--image-size", "64", "--epochs", "1"]);
+    command.args(["--sync-batch-norm", "--uneven", "pad"]);
+    command.arg("--data").arg(run.path("data"));
+    let error = fails(command.arg("--output").arg(output));
+    assert!(error.contains("was the first to fail"), "{error}");
+}
+
+/// The last batch of an epoch is filled up with its first images, which a run that goes on has behind it.
+#[test]
+fn a_padded_run_goes_on_with_the_images_of_an_unbroken_one() {
+    let run = Unbroken::with(&["--nproc", "2", "--batch-size", "3", "--uneven", "pad"]);
+    let launcher = run.start("killed");
+    while !run.path("killed").join("checkpoints/step-2").exists() {
+        sleep(Duration::from_millis(5));
+    }
+    let process = process_of(&launcher, 0).unwrap().to_string();
+    succeeds(Command::new("kill").args(["-s", "KILL", &process]));
+    launcher.wait_with_output().unwrap();
+    run.ends_alike("killed");
+}
+
 #[test]
 fn ctrl_c_leaves_a_snapshot_and_the_command_that_resumes_on_as_many_processes() {
     let run = Unbroken::with(&TWO);

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use super::{example, pictures, succeeds, text};
 
 /// Two epochs of four steps, a snapshot after every other step.
-const OPTIONS: [&str; 10] = [
-    "--image-size",
-    "32",
+const OPTIONS: [&str; 8] = [
     "--epochs",
     "2",
     "--checkpoint-steps",
@@ -27,6 +25,7 @@ const OPTIONS: [&str; 10] = [
 pub struct Unbroken {
     folder: tempfile::TempDir,
     seconds: f64,
+    size: &'static str,
     /// Options besides the usual.
     others: Vec<&'static str>,
 }
@@ -39,9 +38,27 @@ impl Unbroken {
     pub fn with(others: &[&'static str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         pictures::write(&folder.path().join("data"), 24);
+        Self::on(folder, "32", others)
+    }
+
+    /// With pictures of which every third cannot be read, in steps of single images.
+    pub fn with_bad_images(others: &[&'static str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        pictures::write(&folder.path().join("data"), 24);
+        for index in (1..24).step_by(3) {
+            let name = format!("{:08}_{:03}.png", index / 2, index % 2);
+            let path = folder.path().join("data/images_001/images").join(name);
+            fs::write(path, "").unwrap();
+        }
+        // A norm needs more than one number of each channel.
+        Self::on(folder, "64", others)
+    }
+
+    fn on(folder: tempfile::TempDir, size: &'static str, others: &[&'static str]) -> Self {
         let unbroken = Self {
             folder,
             seconds: 0.0,
+            size,
             others: others.to_vec(),
         };
         let began = Instant::now();
@@ -58,7 +75,8 @@ impl Unbroken {
 
     fn command(&self, output: &str) -> Command {
         let mut command = example();
-        command.args(OPTIONS).args(&self.others);
+        command.args(OPTIONS).args(["--image-size", self.size]);
+        command.args(&self.others);
         command.arg("--data").arg(self.path("data"));
         command.arg("--output").arg(self.path(output));
         command

@@ -7,8 +7,9 @@ use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_dist::train::{EpochClock, Shard, StepInput};
-use chest_datasets::{Augmentation, BadImage, Batches, ImageBatch, Loader, epoch_order};
+use chest_datasets::{Augmentation, BadImage, Batches, ImageBatch, LoadError, Loader, epoch_order};
 
+use crate::loss::Reduction;
 use crate::{Preprocessing, PreprocessingError};
 
 /// X-rays and their labels.
@@ -24,11 +25,17 @@ pub struct XrayBatch {
     pub truth: Vec<Option<bool>>,
     /// Name of each image.
     pub names: Vec<String>,
+    /// What the mean loss of the batch is a mean of: its images or its known labels.
+    pub weight: usize,
 }
 
 impl StepInput for XrayBatch {
     fn samples(&self) -> usize {
         self.names.len()
+    }
+
+    fn weight(&self) -> usize {
+        self.weight
     }
 }
 
@@ -57,6 +64,7 @@ pub struct XrayLoader {
     /// Of all images.
     shard: Shard,
     preprocessing: Preprocessing,
+    reduction: Reduction,
     device: Device,
     /// How long all its consumers have waited, shared by all clones.
     waited: Arc<Mutex<Duration>>,
@@ -81,10 +89,16 @@ impl XrayLoader {
             order,
             shard,
             preprocessing,
+            reduction: Reduction::default(),
             device,
             waited: Arc::default(),
             recalled: Arc::default(),
         }
+    }
+
+    /// Batches for a loss that is reduced so, by which they [weigh](XrayBatch::weight).
+    pub fn reduction(self, reduction: Reduction) -> Self {
+        Self { reduction, ..self }
     }
 
     /// How long its consumers have waited for batches so far, those of its clones included; the
@@ -125,6 +139,10 @@ impl XrayLoader {
             .flat_map(|record| record.labels.iter())
             .map(|label| label.target().map(|target| target > 0.5))
             .collect();
+        let weight = match self.reduction {
+            Reduction::SumOverLabels => names.len(),
+            Reduction::Mean => truth.iter().flatten().count(),
+        };
         let shape = [names.len(), dataset.labels().len()];
         let matrix = |value: fn(&Option<bool>) -> bool| {
             let values: Vec<f32> = truth
@@ -141,6 +159,7 @@ impl XrayLoader {
                 .then(|| matrix(|truth| truth.is_some())),
             truth,
             names,
+            weight,
         })
     }
 }
@@ -158,7 +177,7 @@ impl DataLoader<XrayBatch> for XrayLoader {
                 let (seed, epoch) = (*seed, clock.epoch());
                 first = clock.first_item().min(self.indices.len());
                 let order = epoch_order(&self.indices, seed, epoch);
-                let own = self.shard.of(&order[first..]);
+                let own = self.shard.of_rest(first, &order);
                 self.loader
                     .augmented_batches(own, *augmentation, seed, epoch)
             }
@@ -203,7 +222,15 @@ impl Iterator for XrayBatches<'_> {
     type Item = Result<XrayBatch, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.batches.next()?;
+        // Where no steps are counted, a batch whose images were all left out has no place.
+        let keeps_all = matches!(self.loader.order, Order::Shuffled { .. });
+        let is_kept = |batch: &Result<ImageBatch, LoadError>| {
+            keeps_all
+                || batch
+                    .as_ref()
+                    .map_or(true, |batch| !batch.indices.is_empty())
+        };
+        let batch = self.batches.find(is_kept)?;
         Some(batch.map_err(DatasetError::new).and_then(|batch| {
             let rest = self.loader.indices.len() - self.first;
             self.done = self.first + self.loader.shard.behind(batch.end, rest);

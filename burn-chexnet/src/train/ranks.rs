@@ -73,6 +73,10 @@ impl Ranks {
         };
         let reasons = world.all_gather(reason.as_bytes()).map_err(lost)?;
         let failed = (0..world.size()).find(|rank| !reasons.of(*rank).is_empty());
+        if failed.is_some_and(|rank| rank != world.rank()) {
+            // A launcher is to see the end of that one first, which this waits for.
+            let _ = world.barrier();
+        }
         match (outcome, failed) {
             (Err(error), _) => Err(error),
             (Ok(_), Some(rank)) => Err(RunError::OfRank {

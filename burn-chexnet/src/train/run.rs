@@ -376,6 +376,7 @@ impl Run<'_> {
             shard,
             self.preprocessing.clone(),
             self.device.clone(),
-        ))
+        )
+        .reduction(self.config.reduction))
     }
 }

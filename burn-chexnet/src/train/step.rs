@@ -7,6 +7,7 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use burn_dist::train::StepOutput;
 
 use super::XrayBatch;
+use super::recipe::backbone;
 use crate::loss::BinaryCrossEntropy;
 use crate::model::Classifier;
 
@@ -49,9 +50,11 @@ impl<C: Classifier> SupervisedClassifier<C> {
 
     /// The backbone stays as it is, its running statistics too; only the classifier learns.
     pub fn freeze_backbone(self) -> Self {
+        // So it is not among what an optimiser or other ranks get.
+        let frozen = self.set_require_grad_group(backbone::<C>(), false);
         Self {
             frozen: true,
-            ..self
+            ..frozen
         }
     }
 

@@ -16,7 +16,8 @@ pub enum Wire {
     #[default]
     Exact,
     /// Half the bytes of `f32`, with 11 bits and exponents down to 2⁻²⁴: gradients below are lost, above 65,504 they are
-    /// infinite. Added in `f32`.
+    /// infinite. Added in `f32`. Ranks tell each other before a step what each counts in it, since gradients become parts of
+    /// the mean before they travel.
     F16,
     /// Half the bytes, with 8 bits and the exponents of `f32`. Added in `f32`.
     Bf16,
@@ -139,6 +140,11 @@ impl DataParallelConfig {
             ..self
         };
         (config, sums)
+    }
+
+    /// Whether there are sums over ranks within the model.
+    pub(crate) fn has_sums(&self) -> bool {
+        self.sums.is_some()
     }
 
     /// Whether gradients may travel while the backward pass runs.

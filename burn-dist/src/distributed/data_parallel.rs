@@ -200,7 +200,7 @@ impl DataParallel {
     ///
     /// # Errors
     ///
-    /// If a gradient of `contribution` cannot be read.
+    /// If a gradient of `contribution` cannot be read, or the last step has not been [reduced](Self::reduce).
     pub fn gate<M: Module>(
         &self,
         model: &M,
@@ -212,10 +212,9 @@ impl DataParallel {
                     .to_owned(),
             ));
         };
-        let weight = self.weight(&contribution);
-        self.contribute(model, contribution.gradients, weight.scale);
-        self.reducer
-            .begin(contribution.factor * weight.scale, weight.of_rank);
+        let scale = self.open(&contribution)?;
+        self.contribute(model, contribution.gradients, scale);
+        self.reducer.begin(contribution.factor * scale);
         Ok(gates.gate(model))
     }
 
@@ -232,9 +231,9 @@ impl DataParallel {
         vote: Vote,
     ) -> Result<Reduced, DistributedError> {
         if let Some(contribution) = contribution {
-            let weight = self.weight(&contribution);
-            self.reducer.begin(0.0, weight.of_rank);
-            self.contribute(model, contribution.gradients, weight.scale);
+            let scale = self.open(&contribution)?;
+            self.reducer.begin(0.0);
+            self.contribute(model, contribution.gradients, scale);
         }
         if let Some(error) = self.config.sums.as_ref().and_then(|sums| sums.failure()) {
             return Err(error);
@@ -243,7 +242,7 @@ impl DataParallel {
         let mut reading = Reading {
             parallel: self,
             has_gradient: &sums.has_gradient,
-            factor: 1.0 / sums.weight,
+            factor: sums.factor,
             gradients: GradientsParams::new(),
         };
         if sums.weight > 0.0 {
@@ -293,18 +292,14 @@ impl DataParallel {
         with_statistics(&self.layout, model, statistics)
     }
 
-    fn weight(&self, contribution: &Contribution) -> Weight {
+    /// Opens a step: what the gradients of this rank count in it.
+    fn open(&self, contribution: &Contribution) -> Result<f64, DistributedError> {
         let samples = contribution.samples as f64;
-        match self.config.weighting {
-            Weighting::Samples => Weight {
-                scale: samples,
-                of_rank: samples,
-            },
-            Weighting::Ranks => Weight {
-                scale: 1.0,
-                of_rank: f64::from(u8::from(contribution.samples > 0)),
-            },
-        }
+        let (scale, of_rank) = match self.config.weighting {
+            Weighting::Samples => (samples, samples),
+            Weighting::Ranks => (1.0, f64::from(u8::from(contribution.samples > 0))),
+        };
+        Ok(scale / self.reducer.open(of_rank)?)
     }
 
     fn contribute<M: Module>(&self, model: &M, gradients: GradientsParams, factor: f64) {
@@ -314,12 +309,6 @@ impl DataParallel {
             factor,
         });
     }
-}
-
-/// What the mean gradients of a rank count, and what the rank counts in the sum.
-struct Weight {
-    scale: f64,
-    of_rank: f64,
 }
 
 struct Contributing<'a> {

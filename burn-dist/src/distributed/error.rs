@@ -30,14 +30,14 @@ pub enum DistributedError {
     },
     /// Parameters were the same and are not any more.
     #[error(
-        "{tensor} of rank {rank} differs from that of rank 0 after {steps} steps: ranks have trained apart, resume from a snapshot before"
+        "{tensor} of rank {rank} differs from that of rank 0 after {steps} steps since the run was started or resumed: ranks have trained apart, resume from a snapshot before"
     )]
     Diverged {
         /// The first tensor that differs.
         tensor: String,
         /// The first rank on which it does.
         rank: usize,
-        /// Steps of the optimiser.
+        /// Steps of the optimiser in these processes.
         steps: u64,
     },
     /// A model has changed since [`DataParallel`](super::DataParallel) has seen it.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Bool, DType, Device, Int, Tensor};
 use burn_dist_core::World;
 
 use super::DistributedError;
@@ -155,6 +155,26 @@ impl ModuleVisitor for Visitor {
             dtype,
             is_trained,
         });
+    }
+
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        let value = param.base();
+        self.other(&value.dims(), value.dtype());
+    }
+
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        let value = param.base();
+        self.other(&value.dims(), value.dtype());
+    }
+}
+
+impl Visitor {
+    /// A tensor that ranks compare and that is no entry.
+    fn other(&mut self, shape: &[usize], dtype: DType) {
+        let path = self.path.join(".");
+        self.layout
+            .lines
+            .push(format!("{path} {shape:?} {dtype:?}"));
     }
 }
 

@@ -9,20 +9,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{Dispatch, DispatchTensor};
 use burn::module::ParamId;
-use burn::tensor::{Shape, Tensor, TensorData};
+use burn::tensor::{DType, Shape, Tensor, TensorData};
 use burn_dist_core::World;
 use burn_dist_core::collective::Reduction;
 
 use super::bucket::{Bucket, Slot, bucket};
 use super::layout::Layout;
 use super::plan::{bucket_bytes, divide};
-use super::{DataParallelConfig, DistributedError, Vote};
+use super::{DataParallelConfig, DistributedError, Vote, Wire};
 
 /// Buckets and where each gradient lies in them.
 pub(super) struct Reducer {
     world: Arc<World>,
     layout: Arc<Layout>,
     config: DataParallelConfig,
+    /// Whether sums over samples and ranks may be larger than the numbers that travel.
+    is_narrow: bool,
     step: Mutex<Step>,
 }
 
@@ -44,6 +46,10 @@ struct Step {
     /// Of gradients of the backward pass that is to come; `None` without one.
     factor: Option<f64>,
     weight: f64,
+    /// What gradients were divided by before they were added.
+    divisor: f64,
+    /// Whether it has begun.
+    is_open: bool,
     /// Why gradients of this step cannot be reduced.
     error: Option<DistributedError>,
     /// Whether buckets follow an order that was seen.
@@ -62,6 +68,8 @@ impl Step {
             next: 0,
             factor: None,
             weight: 0.0,
+            divisor: 1.0,
+            is_open: false,
             error: None,
             is_ordered,
         }
@@ -77,7 +85,7 @@ impl Step {
         self.has_gradient.fill(false);
         self.is_passed.fill(false);
         self.order.clear();
-        (self.next, self.weight) = (0, 0.0);
+        (self.next, self.weight, self.is_open) = (0, 0.0, false);
         (self.factor, self.error) = (None, None);
     }
 
@@ -100,6 +108,8 @@ impl Step {
 pub(super) struct Sums {
     /// Sum of the ranks' weights.
     pub weight: f64,
+    /// What makes means of the sums of gradients.
+    pub factor: f64,
     /// Whether any rank wants to stop.
     pub stop: bool,
     /// Whether any rank has more data.
@@ -117,7 +127,12 @@ impl Reducer {
         // Until the order of the backward pass is known: fields are mostly used in their order.
         let trained = (0..layout.entries.len()).filter(|index| layout.entries[*index].is_trained);
         let order: Vec<usize> = trained.rev().collect();
+        let is_narrow = layout.entries.iter().any(|entry| {
+            let is_half = entry.dtype == DType::F16 || config.wire == Wire::F16;
+            entry.is_trained && is_half
+        });
         let reducer = Self {
+            is_narrow,
             // Without gates there is none to be seen.
             step: Mutex::new(Step::new(layout.entries.len(), !config.gates())),
             world,
@@ -165,10 +180,35 @@ impl Reducer {
         Ok(())
     }
 
-    /// A backward pass begins whose gradients count `factor` times; the rank counts `weight` times.
-    pub fn begin(&self, factor: f64, weight: f64) {
+    /// A step begins in which the rank counts `weight` times: what gradients are to be divided by before they are added,
+    /// which is what all ranks count where their sum has no room on the wire, and else 1.
+    ///
+    /// # Errors
+    ///
+    /// If the last step is not over, or ranks cannot tell each other.
+    pub fn open(&self, weight: f64) -> Result<f64, DistributedError> {
+        if self.step().is_open {
+            return Err(DistributedError::Option(
+                "a step has begun already: reduce has to follow each gate, and what several passes give goes into one of them, as a Contribution"
+                    .to_owned(),
+            ));
+        }
+        let mut all = [weight];
+        if self.is_narrow {
+            self.world.all_reduce(&mut all, Reduction::Sum)?;
+        }
         let mut step = self.step();
-        (step.factor, step.weight) = (Some(factor), weight);
+        (step.is_open, step.weight) = (true, weight);
+        step.divisor = match (self.is_narrow, all[0] > 0.0) {
+            (true, true) => all[0],
+            _ => 1.0,
+        };
+        Ok(step.divisor)
+    }
+
+    /// A backward pass begins whose gradients count `factor` times.
+    pub fn begin(&self, factor: f64) {
+        self.step().factor = Some(factor);
     }
 
     /// Takes the gradient of a parameter while the backward pass goes on. What fails is told when it is over: nothing
@@ -256,6 +296,7 @@ impl Reducer {
         }
         Ok(Sums {
             weight: said[0],
+            factor: step.divisor / said[0],
             stop: said[1] > 0.0,
             more: said[2] > 0.0,
             has_gradient: said[3..].iter().map(|count| *count > 0.0).collect(),

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Bool, Int, Tensor, TensorData};
 use burn_dist_core::World;
 use burn_dist_core::collective::Reduction;
 
 use super::DistributedError;
 use super::layout::Layout;
 
-/// `model` with the float and integer tensors of rank 0. Models have the same.
+/// `model` with all tensors of rank 0. Models have the same.
 pub(super) fn broadcast<M: Module>(
     world: &World,
     layout: &Layout,
@@ -54,17 +54,19 @@ pub(super) fn mean_of_ranks<M: Module>(
     }
     let mut first = own.clone();
     world.broadcast(&mut first, 0)?;
-    // Differences, so that a mean of equal numbers is that number.
-    let mut mean: Vec<f64> = own
-        .iter()
-        .zip(&first)
-        .map(|(own, first)| own - first)
+    let bits = own.iter().zip(&first);
+    let mut differs: Vec<u8> = bits
+        .map(|(own, first)| u8::from(own.to_bits() != first.to_bits()))
         .collect();
-    world.all_reduce(&mut mean, Reduction::Mean)?;
-    let mut means = mean
+    world.all_reduce(&mut differs, Reduction::Max)?;
+    let mut means = own;
+    world.all_reduce(&mut means, Reduction::Mean)?;
+    // A mean of equal numbers is that number, and not what their sum was rounded to.
+    let mut means = means
         .into_iter()
         .zip(first)
-        .map(|(mean, first)| first + mean);
+        .zip(differs)
+        .map(|((mean, first), differs)| if differs == 0 { first } else { mean });
     for data in &mut tensors.data {
         let numbers: Vec<f64> = means.by_ref().take(data.num_elements()).collect();
         *data = TensorData::new(numbers, data.shape().clone()).convert_dtype(data.dtype());
@@ -177,6 +179,11 @@ impl<F: Fn(ParamId) -> bool> ModuleVisitor for Taking<F> {
         let read = || param.base().try_into_data().map_err(|e| e.to_string());
         self.take(param.id, read);
     }
+
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        let read = || param.base().try_into_data().map_err(|e| e.to_string());
+        self.take(param.id, read);
+    }
 }
 
 struct Putting(HashMap<ParamId, TensorData>);
@@ -194,6 +201,18 @@ impl ModuleMapper for Putting {
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+        let Some(data) = self.0.get(&param.id) else {
+            return param;
+        };
+        let (id, value, mapper) = param.consume();
+        let options = (&value.device(), data.dtype());
+        Param::from_mapped_value(id, Tensor::from_data(data.clone(), options), mapper)
+    }
+
+    fn map_bool<const D: usize>(
+        &mut self,
+        param: Param<Tensor<D, Bool>>,
+    ) -> Param<Tensor<D, Bool>> {
         let Some(data) = self.0.get(&param.id) else {
             return param;
         };

@@ -9,7 +9,7 @@ use crate::optimizer::scale;
 /// How the gradients of micro-batches become those of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Accumulation {
-    /// Their mean by sample: as one batch of all samples would have it, if its loss is a mean of them.
+    /// Their mean by weight, which is by sample: as one batch of all samples would have it, if its loss is a mean of them.
     Mean(usize),
     /// Their sum, as burn-train has it.
     Sum(usize),
@@ -28,7 +28,9 @@ pub(super) struct Accumulator<M> {
     gradients: GradientsAccumulator<M>,
     kind: Accumulation,
     batches: usize,
-    samples: usize,
+    /// Of them that had samples.
+    used: usize,
+    weight: usize,
 }
 
 impl<M: Module> Accumulator<M> {
@@ -37,7 +39,8 @@ impl<M: Module> Accumulator<M> {
             gradients: GradientsAccumulator::new(),
             kind,
             batches: 0,
-            samples: 0,
+            used: 0,
+            weight: 0,
         }
     }
 
@@ -46,45 +49,52 @@ impl<M: Module> Accumulator<M> {
         self.batches
     }
 
-    /// Adds a micro-batch of `samples`.
-    pub fn add(&mut self, model: &M, gradients: GradientsParams, samples: usize) {
+    /// Adds a micro-batch of this weight.
+    pub fn add(&mut self, model: &M, gradients: GradientsParams, weight: usize) {
         let gradients = match self.is_weighted() {
-            true => scale(model, gradients, samples as f64),
+            true => scale(model, gradients, weight as f64),
             false => gradients,
         };
         self.gradients.accumulate(model, gradients);
         self.batches += 1;
-        self.samples += samples;
+        self.used += 1;
+        self.weight += weight;
+    }
+
+    /// Adds a micro-batch without samples.
+    pub fn add_nothing(&mut self) {
+        self.batches += 1;
     }
 
     /// The gradients of the step; it begins anew.
     pub fn take(&mut self, model: &M) -> Contribution {
-        match std::mem::take(&mut self.batches) {
+        self.batches = 0;
+        match std::mem::take(&mut self.used) {
             0 => Contribution::nothing(),
             _ => {
-                let samples = std::mem::take(&mut self.samples).max(1);
-                Contribution::gradients(self.so_far(model, samples), samples)
+                let weight = std::mem::take(&mut self.weight).max(1);
+                Contribution::gradients(self.so_far(model, weight), weight)
             }
         }
     }
 
-    /// What goes with the gradients of a last micro-batch of `samples`, which a gated model hands over; the step begins
+    /// What goes with the gradients of a last micro-batch of this weight, which a gated model hands over; the step begins
     /// anew.
-    pub fn before_last(&mut self, model: &M, samples: usize) -> Contribution {
-        self.batches = 0;
-        let all = (std::mem::take(&mut self.samples) + samples).max(1);
+    pub fn before_last(&mut self, model: &M, weight: usize) -> Contribution {
+        (self.batches, self.used) = (0, 0);
+        let all = (std::mem::take(&mut self.weight) + weight).max(1);
         let factor = match self.is_weighted() {
-            true => samples as f64 / all as f64,
+            true => weight as f64 / all as f64,
             false => 1.0,
         };
         Contribution::before(self.so_far(model, all), factor, all)
     }
 
-    /// The part that the micro-batches so far have in the gradients of a step of `samples`.
-    fn so_far(&mut self, model: &M, samples: usize) -> GradientsParams {
+    /// The part that the micro-batches so far have in the gradients of a step of this weight.
+    fn so_far(&mut self, model: &M, weight: usize) -> GradientsParams {
         let gradients = self.gradients.grads();
         match self.is_weighted() {
-            true => scale(model, gradients, 1.0 / samples as f64),
+            true => scale(model, gradients, 1.0 / weight as f64),
             false => gradients,
         }
     }

@@ -25,6 +25,18 @@ pub enum TrainError {
     /// The data of a batch could not be had.
     #[error("{0}")]
     Data(String),
+    /// A replica has no sample for a step in which all need some.
+    #[error(
+        "rank {rank} has no usable sample in batch {batch} of epoch {epoch}, and ranks that sum over all within the model, as for synchronised batch normalisation, need some in every step: leave out what cannot be read before the run, or do without these sums"
+    )]
+    Empty {
+        /// The rank.
+        rank: usize,
+        /// Epoch, from 1.
+        epoch: usize,
+        /// Batch of the rank within the epoch, from 1.
+        batch: usize,
+    },
     /// A loader gave no batch.
     #[error("there is no {phase} data: the loader gave no batch")]
     NoData {

@@ -18,6 +18,8 @@ use crate::progress::Progress;
 pub struct ProgressRenderer {
     unit: &'static str,
     silent: bool,
+    /// Whose loss it is, where there are several replicas.
+    replica: Option<usize>,
     clock: EpochClock,
     epochs: usize,
     /// Loss of the current batch.
@@ -37,6 +39,14 @@ impl ProgressRenderer {
             unit,
             clock,
             ..Self::default()
+        }
+    }
+
+    /// Says that the loss is that of replica `rank` alone, while items count on all.
+    pub fn of_replica(self, rank: usize) -> Self {
+        Self {
+            replica: Some(rank),
+            ..self
         }
     }
 
@@ -79,9 +89,12 @@ impl ProgressRenderer {
 
     /// The mean by sample so far, as the training loop reports it.
     fn mean_loss(&self) -> String {
-        match self.losses {
-            (_, 0) => String::new(),
-            (sum, samples) => format!("loss {:.4}", sum / samples as f64),
+        let (sum, samples) = self.losses;
+        let mean = sum / samples as f64;
+        match (samples, self.replica) {
+            (0, _) => String::new(),
+            (_, None) => format!("loss {mean:.4}"),
+            (_, Some(rank)) => format!("loss of rank {rank} {mean:.4}"),
         }
     }
 

@@ -38,6 +38,11 @@ pub trait Replica<M: Module>: Send + Sync {
         false
     }
 
+    /// Whether all replicas need samples in a step in which one has some, since they meet within their passes.
+    fn needs_data(&self) -> bool {
+        false
+    }
+
     /// A copy of `model` for one forward and one backward pass, which hands its gradients over while the pass goes
     /// on. `contribution` is what the step has besides.
     ///

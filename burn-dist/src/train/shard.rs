@@ -11,7 +11,8 @@ pub enum Uneven {
     /// Ranks share it as evenly as they can; one without any takes part in the step all the same.
     #[default]
     Join,
-    /// Items from the start of the epoch come once more, so that all have as many.
+    /// Items from the start of the epoch come once more, so that the last batch is whole on all ranks: the same items
+    /// whatever ranks there are, as long as their batches are together as large.
     Pad,
     /// It is left out.
     Drop,
@@ -81,9 +82,19 @@ impl Shard {
 
     /// The items of this rank, a batch after the other, where `order` is that of all ranks together.
     pub fn of<T: Clone>(&self, order: &[T]) -> Vec<T> {
+        self.of_rest(0, order)
+    }
+
+    /// The [items](Self::of) of this rank behind the first `first` of all ranks, which are whole batches, or all.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer than `first`.
+    pub fn of_rest<T: Clone>(&self, first: usize, order: &[T]) -> Vec<T> {
         let whole = self.batch_size * self.ranks;
-        let mut own = Vec::with_capacity(order.len() / self.ranks + 1);
-        let steps = order.chunks_exact(whole);
+        let left = &order[first..];
+        let mut own = Vec::with_capacity(left.len() / self.ranks + self.batch_size);
+        let steps = left.chunks_exact(whole);
         let rest = steps.remainder();
         for step in steps {
             own.extend_from_slice(&step[self.rank * self.batch_size..][..self.batch_size]);
@@ -96,10 +107,11 @@ impl Shard {
                 let count = least + usize::from(self.rank < more);
                 own.extend_from_slice(&rest[start..start + count]);
             }
+            Uneven::Pad if rest.is_empty() => {}
             Uneven::Pad => {
-                let count = rest.len().div_ceil(self.ranks);
                 let padded = rest.iter().chain(order.iter().cycle());
-                own.extend(padded.skip(self.rank * count).take(count).cloned());
+                let before = self.rank * self.batch_size;
+                own.extend(padded.skip(before).take(self.batch_size).cloned());
             }
         }
         own
@@ -147,10 +159,10 @@ mod tests {
         );
         assert_eq!(
             all(3, 2, Uneven::Pad, 10),
-            [vec![0, 1, 6, 7], vec![2, 3, 8, 9], vec![4, 5, 0, 1]]
+            [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5, 0, 1]]
         );
         assert_eq!(all(3, 2, Uneven::Drop, 10), [[0, 1], [2, 3], [4, 5]]);
-        assert_eq!(all(3, 2, Uneven::Pad, 1), [[0], [0], [0]]);
+        assert_eq!(all(3, 2, Uneven::Pad, 1), [[0, 0], [0, 0], [0, 0]]);
         assert!(all(3, 2, Uneven::Pad, 0).concat().is_empty());
     }
 
@@ -174,6 +186,34 @@ mod tests {
             let parts = all(ranks, batch_size, Uneven::Join, items);
             let whole = ranks * batch_size;
             for (step, expected) in (0..items).collect::<Vec<_>>().chunks(whole).enumerate() {
+                let of_step = parts.iter().filter_map(|part| part.chunks(batch_size).nth(step));
+                prop_assert_eq!(of_step.collect::<Vec<_>>().concat(), expected);
+            }
+        }
+
+        #[test]
+        fn what_is_left_of_an_epoch_is_its_end(
+            ranks in 1usize..6, batch_size in 1usize..6, items in 0usize..150, steps in 0usize..10,
+        ) {
+            let first = (steps * ranks * batch_size).min(items);
+            let order: Vec<usize> = (0..items).collect();
+            for uneven in [Uneven::Join, Uneven::Pad, Uneven::Drop] {
+                for rank in 0..ranks {
+                    let shard = Shard::new(rank, ranks, batch_size).uneven(uneven);
+                    let whole = shard.of(&order);
+                    let behind = (steps * batch_size).min(whole.len());
+                    prop_assert_eq!(&shard.of_rest(first, &order), &whole[behind..]);
+                }
+            }
+        }
+
+        #[test]
+        fn a_padded_step_has_the_same_items_whatever_the_ranks(
+            ranks in 1usize..6, batch_size in 1usize..6, items in 0usize..150,
+        ) {
+            let parts = all(ranks, batch_size, Uneven::Pad, items);
+            let alone = all(1, ranks * batch_size, Uneven::Pad, items).concat();
+            for (step, expected) in alone.chunks(ranks * batch_size).enumerate() {
                 let of_step = parts.iter().filter_map(|part| part.chunks(batch_size).nth(step));
                 prop_assert_eq!(of_step.collect::<Vec<_>>().concat(), expected);
             }

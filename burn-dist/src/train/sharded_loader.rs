@@ -107,7 +107,7 @@ impl<I: Send + 'static, O: Send + 'static> DataLoader<O> for ShardedLoader<I, O>
         let (order, first) = self.order();
         Box::new(ShardedBatches {
             loader: self,
-            own: self.shard.of(&order[first..]),
+            own: self.shard.of_rest(first, &order),
             done: 0,
             first,
         })

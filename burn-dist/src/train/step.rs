@@ -7,8 +7,15 @@ use burn::train::{ClassificationOutput, MultiLabelClassificationOutput, Regressi
 
 /// What the loop reads from the input of a training step.
 pub trait StepInput {
-    /// Samples in the batch.
+    /// Samples in the batch. One without any is no step, and has its place in the epoch: that of samples which cannot be
+    /// read, for example. The model does not see it.
     fn samples(&self) -> usize;
+
+    /// What the mean loss of the batch is a mean of: its samples, unless the loss is a mean of something else, as of the
+    /// labels that are known. The gradients of several batches count by it.
+    fn weight(&self) -> usize {
+        self.samples()
+    }
 }
 
 /// What the loop reads from the output of a training or validation step.

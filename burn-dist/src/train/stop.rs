@@ -127,6 +127,20 @@ impl Stop {
             self.request();
             return;
         }
+        self.end(signal, name);
+    }
+
+    /// Ends the process, if a signal has come that no loop has heeded: behind its last look.
+    pub(super) fn end_if_signalled(&self) {
+        match self.signal.load(Ordering::SeqCst) {
+            0 => {}
+            signal => self.end(signal, "a signal"),
+        }
+    }
+
+    fn end(&self, signal: i32, name: &str) {
+        use crate::progress::write_line;
+
         write_line(&format!("stopped by {name}"));
         if let Some(hint) = self.hint() {
             write_line(&hint);

@@ -272,10 +272,14 @@ where
         for (group, factor) in self.groups {
             scheduler = scheduler.with_group(group, shared_rate.scaled(factor));
         }
+        let mut progress = ProgressRenderer::new(self.unit, self.clock.clone());
+        if self.replica.count() > 1 {
+            progress = progress.of_replica(self.replica.rank());
+        }
         let renderer: Box<dyn MetricsRenderer> = match self.replica.is_main() {
-            true => renderer(self.unit, &self.clock, &self.stop),
+            true => renderer(progress, &self.stop),
             // Its log has the progress of the others.
-            false if is_logged() => Box::new(ProgressRenderer::new(self.unit, self.clock.clone())),
+            false if is_logged() => Box::new(progress),
             false => Box::new(ProgressRenderer::silent()),
         };
         let mut training_loop = TrainingLoop::new(
@@ -311,8 +315,11 @@ where
             .with_training_strategy(TrainingStrategy::Custom(Arc::new(training_loop)))
             .launch(Learner::new(model.train(), optimizer, scheduler));
         drop(heeded);
-
         let outcome = std::mem::take(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner));
+        if outcome.error.is_none() && outcome.ending != Ending::Stopped {
+            self.stop.end_if_signalled();
+        }
+
         if let Some(error) = outcome.error {
             return Err(error);
         }
@@ -323,11 +330,7 @@ where
             model: result.model,
             epochs: outcome.epochs,
             steps: outcome.steps,
-            // Whoever asks while the last step is taken is heard as well.
-            ending: match self.stop.is_requested() {
-                true => Ending::Stopped,
-                false => outcome.ending,
-            },
+            ending: outcome.ending,
             snapshot: outcome.snapshot,
         })
     }
@@ -335,7 +338,7 @@ where
 
 /// What shows how training goes: with the feature `tui` burn-train's dashboard, where there is a terminal
 /// for it.
-fn renderer(unit: &'static str, clock: &EpochClock, stop: &Stop) -> Box<dyn MetricsRenderer> {
+fn renderer(progress: ProgressRenderer, stop: &Stop) -> Box<dyn MetricsRenderer> {
     #[cfg(feature = "tui")]
     if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
         use burn::train::renderer::tui::TuiMetricsRendererWrapper;
@@ -343,5 +346,5 @@ fn renderer(unit: &'static str, clock: &EpochClock, stop: &Stop) -> Box<dyn Metr
     }
     #[cfg(not(feature = "tui"))]
     let _ = stop;
-    Box::new(ProgressRenderer::new(unit, clock.clone()))
+    Box::new(progress)
 }

@@ -64,6 +64,10 @@ impl<M: Module> Replica<M> for WorldReplica {
         self.parallel.get().is_some_and(DataParallel::overlaps)
     }
 
+    fn needs_data(&self) -> bool {
+        self.config.has_sums()
+    }
+
     fn gate(&self, model: &M, contribution: Contribution) -> Result<M, DistributedError> {
         self.parallel()?.gate(model, contribution)
     }

@@ -1,9 +1,9 @@
 //! Ranks that have different models, options or numbers.
 
-use burn::module::{Module, Param};
+use burn::module::{Module, Param, ParamId};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{GradientsParams, SgdConfig};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use burn_dist::distributed::{Contribution, DataParallel, DataParallelConfig, Vote, Wire};
 
 use crate::models::{Net, rows};
@@ -88,10 +88,17 @@ fn a_second_backward_pass_is_an_error_that_says_what_to_do() {
         let model = Net::new(0, &device, DType::F32);
         let (parallel, model) =
             DataParallel::new(&world, model, DataParallelConfig::new()).unwrap();
-        // Two gated models in one step.
         let gated = parallel.gate(&model, Contribution::batch(2)).unwrap();
-        let again = parallel.gate(&model, Contribution::batch(2)).unwrap();
-        for model in [gated, again] {
+        // A second one in the same step would give its gradients twice.
+        let again = parallel.gate(&model, Contribution::batch(2)).err().unwrap();
+        assert!(
+            again.to_string().starts_with("a step has begun already"),
+            "{again}"
+        );
+        parallel.reduce(&model, None, Vote::default()).unwrap();
+        // So does one that is left from an earlier step.
+        let next = parallel.gate(&model, Contribution::batch(2)).unwrap();
+        for model in [gated, next] {
             model.loss(rows(0, 2, &device, DType::F32), true).backward();
         }
         parallel
@@ -102,6 +109,61 @@ fn a_second_backward_pass_is_an_error_that_says_what_to_do() {
     });
     for error in errors {
         assert!(error.contains("second gradient in one step"), "{error}");
+    }
+}
+
+/// A layer, and tensors of other types than numbers with a fraction.
+#[derive(Module, Debug)]
+struct Masked {
+    layer: Linear,
+    mask: Param<Tensor<1, Bool>>,
+    counts: Param<Tensor<1, Int>>,
+}
+
+impl Masked {
+    fn new(mask: &[bool], count: i64) -> Self {
+        let device = device();
+        let mask = Tensor::from_data(TensorData::from(mask), &device);
+        let counts = Tensor::from_data(TensorData::from([count, 1]), &device);
+        Self {
+            layer: LinearConfig::new(3, 3).init(&device),
+            mask: Param::initialized(ParamId::new(), mask),
+            counts: Param::initialized(ParamId::new(), counts),
+        }
+    }
+}
+
+#[test]
+fn tensors_of_every_type_are_those_of_rank_0() {
+    let found = run(2, |world| {
+        let own = [&[true, false, true], &[false, false, true]][world.rank()];
+        let model = Masked::new(own, 7 + world.rank() as i64);
+        let config = DataParallelConfig::new();
+        let (_, model) = DataParallel::new(&world, model, config).unwrap();
+        let mask = model
+            .mask
+            .val()
+            .into_data()
+            .iter::<bool>()
+            .collect::<Vec<_>>();
+        let counts = model
+            .counts
+            .val()
+            .into_data()
+            .iter::<i64>()
+            .collect::<Vec<_>>();
+        (mask, counts)
+    });
+    for rank in found {
+        assert_eq!(rank, (vec![true, false, true], vec![7, 1]));
+    }
+    let errors = run(2, |world| {
+        let own: &[bool] = [&[true, false, true][..], &[true]][world.rank()];
+        let made = DataParallel::new(&world, Masked::new(own, 7), DataParallelConfig::new());
+        made.err().unwrap().to_string()
+    });
+    for error in errors {
+        assert!(error.contains("it has mask [1] Bool"), "{error}");
     }
 }
 

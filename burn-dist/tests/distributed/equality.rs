@@ -152,6 +152,54 @@ fn half_the_bytes_cost_a_few_bits() {
     }
 }
 
+/// Sums over samples and ranks would be infinite in 16 bits, though each gradient and their mean are not.
+#[test]
+fn means_that_fit_in_half_the_bytes_are_not_lost_on_the_way() {
+    const SAMPLES: [usize; 2] = [4_000, 12_000];
+    let device = device();
+    for (wire, dtype) in [(Wire::F16, DType::F32), (Wire::Exact, DType::F16)] {
+        let found = run(2, |world| {
+            let model = Net::new(0, &device, dtype);
+            let config = config().wire(wire);
+            let (parallel, model) = DataParallel::new(&world, model, config).unwrap();
+            let samples = SAMPLES[world.rank()];
+            let loss = |model: &Net| {
+                // A gradient of about 30 for the bias of the last layer.
+                let rows = rows(world.rank() * 4, 4, &device, dtype);
+                model.forward(rows, false).mean() * 30.0
+            };
+            let mut all = Vec::new();
+            for gated in [true, false] {
+                let contribution = match gated {
+                    true => {
+                        let own = Contribution::batch(samples);
+                        loss(&parallel.gate(&model, own).unwrap()).backward();
+                        None
+                    }
+                    false => {
+                        let own = GradientsParams::from_grads(loss(&model).backward(), &model);
+                        Some(Contribution::gradients(own, samples))
+                    }
+                };
+                let reduced = parallel.reduce(&model, contribution, Vote::default());
+                all.push(gradients(&model, &reduced.unwrap().gradients));
+            }
+            all
+        });
+        for gradients in found.iter().flatten() {
+            // The last layer comes first.
+            let bias = gradients[1].as_ref().unwrap();
+            assert!(
+                (bias[0] - 30.0).abs() < 0.1,
+                "{wire:?}, {dtype:?}: {bias:?}"
+            );
+            let finite = gradients.iter().flatten().flatten().all(|g| g.is_finite());
+            assert!(finite, "{wire:?}, {dtype:?}");
+        }
+        assert_eq!(found[0], found[1]);
+    }
+}
+
 #[test]
 fn ranks_with_more_samples_count_more_if_they_are_to() {
     let device = device();
@@ -317,5 +365,34 @@ fn running_statistics_become_the_mean_of_the_ranks() {
     for index in 0..found[0].0.len() {
         let mean = found.iter().map(|rank| rank.0[index]).sum::<f32>() / 3.0;
         assert!((mean - found[0].1[index]).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn running_statistics_that_are_the_same_stay_so_to_the_last_bit() {
+    let device = device();
+    let odd = [
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        -0.0,
+        0.1,
+        f32::MIN_POSITIVE,
+    ];
+    let found = run(3, |world| {
+        let config = DataParallelConfig::new();
+        let model = Normed::new(&device);
+        let (parallel, model) = DataParallel::new(&world, model, config).unwrap();
+        let size = parallel.statistics(&model).unwrap().len();
+        let mut numbers: Vec<f32> = odd.iter().copied().cycle().take(size / 4).collect();
+        // One that differs: 1, 2 and 3.
+        numbers[0] = world.rank() as f32 + 1.0;
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let model = parallel.with_statistics(model, &bytes).unwrap();
+        let model = parallel.average_statistics(model).unwrap();
+        (parallel.statistics(&model).unwrap(), bytes)
+    });
+    for (mean, own) in &found {
+        assert_eq!(mean[4..], own[4..]);
+        assert_eq!(mean[..4], 2f32.to_le_bytes());
     }
 }

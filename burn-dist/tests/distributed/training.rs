@@ -106,7 +106,7 @@ fn several_ranks_train_as_one_with_batches_as_large_as_all_of_theirs() {
 
 #[test]
 fn what_is_uneven_is_padded_or_dropped_if_it_is_to_be() {
-    for (uneven, samples, steps) in [(Uneven::Pad, 54, 7), (Uneven::Drop, 48, 6)] {
+    for (uneven, samples, steps) in [(Uneven::Pad, 56, 7), (Uneven::Drop, 48, 6)] {
         let case = Case {
             uneven,
             ..Case::of(4)

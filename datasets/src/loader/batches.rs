@@ -13,7 +13,7 @@ use crate::panic_message::panic_message;
 /// Where batches are handed over.
 pub(super) type Sender = SyncSender<Result<ImageBatch, LoadError>>;
 
-/// Images of one size.
+/// Images of one size: fewer than a batch has where some were left out, and none where all were.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageBatch {
     /// The records of the images: indices into [`Dataset::records`](crate::Dataset::records).

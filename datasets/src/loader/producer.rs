@@ -40,9 +40,6 @@ impl Producer {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            if batch.as_ref().is_ok_and(|batch| batch.indices.is_empty()) {
-                continue;
-            }
             let failed = batch.is_err();
             if batches.send(batch).is_err() || failed {
                 return;

@@ -148,8 +148,12 @@ where
             outcome: Outcome::default(),
         };
         let result = self.resume(&mut run).and_then(|()| self.epochs(&mut run));
+        // Who asks while the last step is taken, or the last epoch ends, is heard as well: by all.
+        let asked = || self.replica.agree(run.components.interrupter.should_stop());
+        let result = result.and_then(|ending| Ok((ending, asked()?)));
         match result {
-            Ok(ending) => run.outcome.ending = ending,
+            Ok((_, true)) => run.outcome.ending = Ending::Stopped,
+            Ok((ending, false)) => run.outcome.ending = ending,
             Err(error) => run.outcome.error = Some(error),
         }
         run.outcome.epochs = run.state.epochs;

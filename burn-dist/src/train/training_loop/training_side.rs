@@ -118,20 +118,33 @@ where
             let is_last = accumulator.batches() + 1 == accumulation.batches() || !more;
             // Only the last micro-batch of a step meets the other replicas.
             let is_gated = is_last && self.replica.overlaps();
-            let (model, samples) = (run.learner.model(), item.samples());
+            let (model, weight) = (run.learner.model(), item.weight());
+            let batch = run.state.batches + 1;
+            if item.samples() == 0 {
+                self.pass_over(epoch, batch)?;
+                accumulator.add_nothing();
+                run.state.items = progress.items_processed;
+                if is_last {
+                    return Ok(LastBatch {
+                        is_gated: false,
+                        more,
+                        output: None,
+                    });
+                }
+                continue;
+            }
             let output = match is_gated {
                 true => {
-                    let before = accumulator.before_last(&model, samples);
+                    let before = accumulator.before_last(&model, weight);
                     TrainStep::step(&self.replica.gate(&model, before)?, item)
                 }
                 false => run.learner.train_step(item),
             };
-            let batch = run.state.batches + 1;
             run.state
                 .totals
                 .add(&output.item, "training", epoch, batch)?;
             if !is_gated {
-                accumulator.add(&model, output.grads, samples);
+                accumulator.add(&model, output.grads, weight);
             }
             run.state.batches = batch;
             run.state.items = progress.items_processed;
@@ -143,6 +156,18 @@ where
                 });
             }
             processed(run, output.item, progress)?;
+        }
+    }
+
+    /// A batch without samples is nothing to those who wait for none within their passes.
+    fn pass_over(&self, epoch: usize, batch: usize) -> Result<(), TrainError> {
+        match self.replica.needs_data() {
+            false => Ok(()),
+            true => Err(TrainError::Empty {
+                rank: self.replica.rank(),
+                epoch,
+                batch,
+            }),
         }
     }
 
@@ -189,7 +214,9 @@ where
         // The end of an epoch can lie behind its last step, where the loader leaves out the rest; the
         // snapshot of that step says as much, and must not be away for a moment.
         let path = snapshots.path(run.state.steps);
-        if run.outcome.snapshot.as_ref() == Some(&path) {
+        // Of a run that goes on all have the path that the main replica has read, and each writes to its own.
+        let is_known = run.outcome.snapshot.as_ref() == Some(&path);
+        if self.replica.broadcast(vec![u8::from(is_known)])? == [1] {
             return Ok(());
         }
         let model = run.learner.model();

@@ -1,4 +1,4 @@
-//! Options of the command line, whose errors are one line. The example `allreduce` has it too.
+//! Options of the command line, whose errors are one line. Examples have it too.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
