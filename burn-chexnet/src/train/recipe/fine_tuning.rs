@@ -204,6 +204,39 @@ mod tests {
         visitor.found
     }
 
+    /// The parameters that get gradients, as ranks tell them each other.
+    struct Trained(Vec<String>, Vec<String>);
+
+    impl ModuleVisitor for Trained {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.0.push(name.to_string());
+        }
+
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.0.pop();
+        }
+
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if param.base().is_require_grad() {
+                self.1.push(self.0.join("."));
+            }
+        }
+    }
+
+    #[test]
+    fn a_frozen_backbone_has_no_gradients_on_the_device_of_a_run() {
+        let network = DenseNetConfig::densenet121().init(&Device::flex());
+        let loss = BinaryCrossEntropy::new(Reduction::Mean);
+        let model = SupervisedClassifier::new(network, loss).freeze_backbone();
+        let mut trained = Trained(Vec::new(), Vec::new());
+        model
+            .train()
+            .fork(&Device::flex().autodiff())
+            .visit(&mut trained);
+        let classifier = ["network.classifier.weight", "network.classifier.bias"];
+        assert_eq!(trained.1, classifier);
+    }
+
     #[test]
     fn only_the_classifier_is_no_backbone() {
         let device = Device::flex();
