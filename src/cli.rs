@@ -72,14 +72,15 @@ fn wrong_options(error: &clap::Error) -> ExitCode {
 /// One line on standard error; there is nobody left to tell if that fails.
 fn complain(error: &str) {
     let line = error.replace(['\r', '\n'], " ");
-    let _ = writeln!(io::stderr(), "error: {line}");
+    // In one piece: a launcher that ends this process may do so between two.
+    let _ = io::stderr().write_all(format!("error: {line}\n").as_bytes());
 }
 
 /// Ends a program that was asked to stop: `text` on standard error, if it is this process's to say, and the exit code
 /// that the signal has; that of Ctrl-C if it was asked in another way, as by a key.
 pub fn stopped(text: Option<impl Display>, exit_code: Option<u8>) -> ExitCode {
     if let Some(text) = text {
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
     }
     ExitCode::from(exit_code.unwrap_or(130))
 }

@@ -47,11 +47,71 @@ fn two_processes_train_and_measure_together_what_one_measures_alone() {
     assert_eq!(labels(&folder), together);
 }
 
-/// The loss of the training side in the first epoch of `run`.
-fn training_loss(run: &Path) -> f64 {
+/// The losses of the training and the validation side in the first epoch of `run`.
+fn losses(run: &Path) -> [f64; 2] {
     let metrics = fs::read_to_string(run.join("metrics.csv")).unwrap();
-    let first = metrics.lines().nth(1).unwrap();
-    first.split(',').nth(2).unwrap().parse().unwrap()
+    let first: Vec<&str> = metrics.lines().nth(1).unwrap().split(',').collect();
+    [2, 3].map(|column| first[column].parse().unwrap())
+}
+
+fn training_loss(run: &Path) -> f64 {
+    losses(run)[0]
+}
+
+/// A mean over known labels counts by these, of which a process may have many, few or none in a step.
+#[test]
+fn losses_over_known_labels_are_those_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    pictures::write(&folder.path().join("nih"), 24);
+    let mut table = "image,patient,A,B,C,D\n".to_string();
+    let mut split = "image,split\n".to_string();
+    for index in 0..24 {
+        let (patient, visit) = (index / 2, index % 2);
+        let name = format!("{patient:08}_{visit:03}.png");
+        // Of some images all labels are known, of some one, of every fourth none.
+        let labels = match index % 4 {
+            0 => ",,,".to_string(),
+            1 => format!("{visit},,,"),
+            _ => format!("{visit},{},{},1", patient % 2, index % 3 % 2),
+        };
+        table += &format!("{name},p{patient},{labels}\n");
+        let side = ["train", "train", "train", "train", "validation", "test"][patient / 2];
+        split += &format!("{name},{side}\n");
+    }
+    let [csv, sides] = ["table.csv", "split.csv"].map(|name| folder.path().join(name));
+    fs::write(&csv, table).unwrap();
+    fs::write(&sides, split).unwrap();
+    let train = |name: &str, options: &[&str]| {
+        let output = folder.path().join(name);
+        let mut command = example();
+        command
+            // One step, behind which rounding has not grown yet.
+            .args(["--image-size", "64", "--epochs", "1", "--loss", "mean"])
+            .args(["--max-steps", "1"])
+            .args([
+                "--optimizer",
+                "sgd",
+                "--lr",
+                "0.01",
+                "--schedule",
+                "constant",
+            ])
+            .args(options)
+            .arg("--data")
+            .arg(&csv)
+            .arg("--split")
+            .arg(&sides)
+            .arg("--output")
+            .arg(&output);
+        succeeds(&mut command);
+        losses(&output)
+    };
+    let alone = train("alone", &["--batch-size", "4"]);
+    let two = ["--nproc", "2", "--sync-batch-norm", "--uneven", "drop"];
+    let together = train("together", &[&two[..], &["--batch-size", "2"]].concat());
+    for (alone, together) in alone.iter().zip(together) {
+        assert!((together / alone - 1.0).abs() < 1e-4, "{alone}, {together}");
+    }
 }
 
 #[test]

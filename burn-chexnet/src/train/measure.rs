@@ -1,4 +1,4 @@
-//! The end of a run: its best weights on the test side, results and figures.
+//! The end of a run: its best weights on the test side, results and figures; or why there are none.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,6 +32,31 @@ pub(super) struct TrainedRun<'a> {
 }
 
 impl Run<'_> {
+    /// Why training has failed: if a side has lost all its images, that is why.
+    pub(super) fn explained(
+        &self,
+        error: TrainError,
+        training: &XrayLoader,
+        validation: &XrayLoader,
+    ) -> RunError {
+        let sides = [("training", training), ("validation", validation)];
+        for (side, loader) in sides {
+            // All ranks end with this together, each with images of its own that were left out.
+            if matches!(error, TrainError::NoData { .. }) {
+                match self.ranks.gather(loader.skipped()) {
+                    Ok(all) => all
+                        .into_iter()
+                        .for_each(|of_rank| loader.recall(of_rank, Duration::ZERO)),
+                    Err(lost) => return lost,
+                }
+            }
+            if let Some(lost) = all_skipped(side, loader) {
+                return lost;
+            }
+        }
+        error.into()
+    }
+
     /// Measures the best weights of the run, `network` being any of its kind: on all ranks together, with what came of it
     /// on the main one.
     pub(super) fn measure<C: Classifier>(

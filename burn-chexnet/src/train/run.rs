@@ -10,7 +10,7 @@ use burn_dist_core::World;
 use chest_datasets::{ImageSource, Loader, LoaderConfig, PackedCache, Side, SplitReport};
 
 use super::cache::open_cache;
-use super::measure::{TrainedRun, all_skipped};
+use super::measure::TrainedRun;
 use super::output;
 use super::prepared::Prepared;
 use super::ranks::Ranks;
@@ -259,14 +259,7 @@ impl Run<'_> {
                 Arc::new(validation.clone()),
                 recorder,
             )
-            .map_err(|error| {
-                let sides = [("training", &training), ("validation", &validation)];
-                // If a side lost all its images, that is why.
-                let lost = sides
-                    .into_iter()
-                    .find_map(|(side, loader)| all_skipped(side, loader));
-                lost.unwrap_or(error.into())
-            })?;
+            .map_err(|error| self.explained(error, &training, &validation))?;
         if let (Ending::Early, Some(patience)) = (trained.ending, config.early_stopping) {
             write_line(&format!(
                 "training has ended early: the validation loss has not been lower for {patience} epochs"

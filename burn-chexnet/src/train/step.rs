@@ -36,6 +36,8 @@ pub struct ClassifierOutput {
     pub truth: Vec<Option<bool>>,
     /// Name of each image.
     pub names: Vec<String>,
+    /// What the loss is a mean of: images or known labels.
+    pub weight: usize,
 }
 
 impl<C: Classifier> SupervisedClassifier<C> {
@@ -66,6 +68,7 @@ impl<C: Classifier> SupervisedClassifier<C> {
             logits,
             truth: batch.truth,
             names: batch.names,
+            weight: batch.weight,
         }
     }
 }
@@ -113,6 +116,10 @@ impl StepOutput for ClassifierOutput {
 
     fn samples(&self) -> usize {
         self.names.len()
+    }
+
+    fn weight(&self) -> usize {
+        self.weight
     }
 
     fn names(&self) -> String {

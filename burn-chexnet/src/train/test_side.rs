@@ -23,10 +23,11 @@ pub fn predictions_of<C: Classifier>(
 ) -> Result<Predictions, RunError> {
     let mut predictions = Predictions::default();
     let mut progress = Progress::new(label, loader.num_items(), "images");
-    for batch in loader.iter() {
+    let mut batches = loader.iter();
+    while let Some(batch) = batches.next() {
         let batch = batch.map_err(|e| TrainError::Data(e.to_string()))?;
         predictions.add(network.logits(batch.images), &batch.truth, &batch.names)?;
-        progress.set(predictions.records.len());
+        progress.set(batches.progress().items_processed);
     }
     progress.finish("");
     Ok(predictions)

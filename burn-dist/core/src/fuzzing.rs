@@ -4,6 +4,8 @@
 //! `scripts/full-check`.
 
 use std::fmt::Debug;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +16,15 @@ use crate::rendezvous::wire;
 pub(crate) fn cases() -> u64 {
     let cases = std::env::var("FUZZ_CASES").ok();
     cases.and_then(|cases| cases.parse().ok()).unwrap_or(5_000)
+}
+
+/// The two ends of a connection. Each is at an address of its own: a million of them in a minute have no room at one.
+pub(crate) fn connection() -> [TcpStream; 2] {
+    static COUNT: AtomicU32 = AtomicU32::new(1);
+    let [_, a, b, c] = (COUNT.fetch_add(1, Ordering::Relaxed) % (1 << 22)).to_be_bytes();
+    let listener = TcpListener::bind((Ipv4Addr::new(127, a + 1, b, c), 0)).unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    [one, listener.accept().unwrap().0]
 }
 
 /// Numbers from a seed, the same in every run.

@@ -142,6 +142,13 @@ impl DataParallelConfig {
         (config, sums)
     }
 
+    /// Tells sums over ranks what the loss of this one counts in the next passes.
+    pub(crate) fn weigh(&self, weight: usize) {
+        if let (Some(sums), Weighting::Samples) = (&self.sums, self.weighting) {
+            sums.weigh(weight);
+        }
+    }
+
     /// Whether there are sums over ranks within the model.
     pub(crate) fn has_sums(&self) -> bool {
         self.sums.is_some()

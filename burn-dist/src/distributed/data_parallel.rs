@@ -64,27 +64,27 @@ pub struct Contribution {
     gradients: GradientsParams,
     /// What the gradients of a gated model count.
     factor: f64,
-    samples: usize,
+    weight: usize,
 }
 
 impl Contribution {
-    /// All that comes is from the gated model, of a batch of `samples`.
-    pub fn batch(samples: usize) -> Self {
-        Self::before(GradientsParams::new(), 1.0, samples)
+    /// All that comes is from the gated model, of a batch of `weight` samples, or of what else its loss is a mean of.
+    pub fn batch(weight: usize) -> Self {
+        Self::before(GradientsParams::new(), 1.0, weight)
     }
 
-    /// `gradients` of batches of `samples` together, their mean by sample; nothing comes from a gated model.
-    pub fn gradients(gradients: GradientsParams, samples: usize) -> Self {
-        Self::before(gradients, 0.0, samples)
+    /// `gradients` of batches of `weight` samples together, their mean by sample; nothing comes from a gated model.
+    pub fn gradients(gradients: GradientsParams, weight: usize) -> Self {
+        Self::before(gradients, 0.0, weight)
     }
 
-    /// `gradients` of earlier batches, to which those of the gated model are added `factor` times; `samples` of all
+    /// `gradients` of earlier batches, to which those of the gated model are added `factor` times; `weight` samples of all
     /// batches together.
-    pub fn before(gradients: GradientsParams, factor: f64, samples: usize) -> Self {
+    pub fn before(gradients: GradientsParams, factor: f64, weight: usize) -> Self {
         Self {
             gradients,
             factor,
-            samples,
+            weight,
         }
     }
 
@@ -99,7 +99,7 @@ impl Contribution {
             gradients: self.gradients,
             stop: vote.stop,
             more: vote.more,
-            has_data: self.samples > 0,
+            has_data: self.weight > 0,
         }
     }
 }
@@ -223,7 +223,8 @@ impl DataParallel {
     ///
     /// # Errors
     ///
-    /// If a gradient could not be read, an operation has failed on any rank, or parameters differ between ranks.
+    /// If a gradient could not be read, an operation has failed on any rank, parameters differ between ranks, or there is
+    /// neither a contribution nor a gated model.
     pub fn reduce<M: Module>(
         &self,
         model: &M,
@@ -294,10 +295,11 @@ impl DataParallel {
 
     /// Opens a step: what the gradients of this rank count in it.
     fn open(&self, contribution: &Contribution) -> Result<f64, DistributedError> {
-        let samples = contribution.samples as f64;
+        let weight = contribution.weight;
         let (scale, of_rank) = match self.config.weighting {
-            Weighting::Samples => (samples, samples),
-            Weighting::Ranks => (1.0, f64::from(u8::from(contribution.samples > 0))),
+            // Without a weight of its own a rank has what sums over ranks have brought from the losses of the others.
+            Weighting::Samples => (weight.max(1) as f64, weight as f64),
+            Weighting::Ranks => (1.0, f64::from(u8::from(weight > 0))),
         };
         Ok(scale / self.reducer.open(of_rank)?)
     }

@@ -283,6 +283,12 @@ impl Reducer {
     pub fn finish(&self, vote: Vote) -> Result<Sums, DistributedError> {
         let mut step = self.step();
         step.factor = None;
+        if !step.is_open {
+            return Err(DistributedError::Option(
+                "nothing was gated and there is no contribution: a rank without data has to say so, by Contribution::nothing"
+                    .to_owned(),
+            ));
+        }
         if let Some(error) = step.error.take() {
             return Err(error);
         }

@@ -33,6 +33,8 @@ struct Shared {
     world: Arc<World>,
     /// Sums of forward passes so far.
     calls: AtomicU64,
+    /// What the loss of this rank counts in the pass under way.
+    weight: AtomicU64,
     /// Why the first that failed has.
     failure: Mutex<Option<DistributedError>>,
 }
@@ -56,6 +58,7 @@ impl SumOverRanks {
         Self(Arc::new(Shared {
             world: world.clone(),
             calls: AtomicU64::new(0),
+            weight: AtomicU64::new(1),
             failure: Mutex::new(None),
         }))
     }
@@ -65,13 +68,20 @@ impl SumOverRanks {
         self.0.world.size()
     }
 
+    /// Says what the loss of this rank counts among those of all in the passes that follow: what its
+    /// [`Contribution`](super::Contribution) will say, where that is not the same on all ranks. The training loop says it.
+    pub fn weigh(&self, weight: usize) {
+        self.0.weight.store(weight.max(1) as u64, Ordering::Relaxed);
+    }
+
     /// The sum of `values`, `[count]`, of all ranks, which all call it: the same bits on each, added in 64 bits. In the
-    /// backward pass its gradient is the sum of those of all ranks.
+    /// backward pass its gradient is the sum of those of all ranks, of each as often as its loss [counts](Self::weigh).
     pub fn sum(&self, values: Tensor<1>) -> Tensor<1> {
         let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
         let exchange = Exchange {
             sums: self.clone(),
             number,
+            is_back: false,
         };
         Tensor::from_dispatch(Dispatch::sum_over_ranks(values.into_dispatch(), exchange))
     }
@@ -88,6 +98,8 @@ impl SumOverRanks {
 pub struct Exchange {
     sums: SumOverRanks,
     number: u64,
+    /// Of the backward pass.
+    is_back: bool,
 }
 
 impl Exchange {
@@ -112,6 +124,12 @@ impl Exchange {
         let wide = values.clone().convert_dtype(DType::F64);
         let wide = wide.try_into_vec::<f64>();
         let mut wide = wide.map_err(|error| unreadable(format!("{error:?}")))?;
+        // All gradients of this rank are going to count so often, and this has parts that count as those of others do.
+        let weight = match self.is_back {
+            true => self.sums.0.weight.load(Ordering::Relaxed) as f64,
+            false => 1.0,
+        };
+        wide.iter_mut().for_each(|value| *value *= weight);
         // What tells this sum from others, for ranks whose passes take another order.
         wide.push(self.number as f64);
         let world = &self.sums.0.world;
@@ -123,6 +141,7 @@ impl Exchange {
                 self.number
             )));
         }
+        wide.iter_mut().for_each(|value| *value /= weight);
         Ok(TensorData::new(wide, shape).convert_dtype(dtype))
     }
 }
@@ -162,7 +181,10 @@ impl<B: RankSum> Backward<B, 1> for Sum {
     type State = Exchange;
 
     fn backward(self, ops: Ops<Exchange, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
-        let exchange = ops.state;
+        let exchange = Exchange {
+            is_back: true,
+            ..ops.state
+        };
         unary::<B, _>(ops.parents, ops.node, gradients, |gradient| {
             B::sum_over_ranks(gradient, exchange)
         });

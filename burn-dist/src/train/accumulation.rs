@@ -49,10 +49,11 @@ impl<M: Module> Accumulator<M> {
         self.batches
     }
 
-    /// Adds a micro-batch of this weight.
+    /// Adds a micro-batch of this weight. One without any has gradients too, where replicas meet within their passes: of
+    /// the losses of others.
     pub fn add(&mut self, model: &M, gradients: GradientsParams, weight: usize) {
         let gradients = match self.is_weighted() {
-            true => scale(model, gradients, weight as f64),
+            true => scale(model, gradients, weight.max(1) as f64),
             false => gradients,
         };
         self.gradients.accumulate(model, gradients);
@@ -72,7 +73,7 @@ impl<M: Module> Accumulator<M> {
         match std::mem::take(&mut self.used) {
             0 => Contribution::nothing(),
             _ => {
-                let weight = std::mem::take(&mut self.weight).max(1);
+                let weight = std::mem::take(&mut self.weight);
                 Contribution::gradients(self.so_far(model, weight), weight)
             }
         }
@@ -82,9 +83,9 @@ impl<M: Module> Accumulator<M> {
     /// anew.
     pub fn before_last(&mut self, model: &M, weight: usize) -> Contribution {
         (self.batches, self.used) = (0, 0);
-        let all = (std::mem::take(&mut self.weight) + weight).max(1);
+        let all = std::mem::take(&mut self.weight) + weight;
         let factor = match self.is_weighted() {
-            true => weight as f64 / all as f64,
+            true => weight.max(1) as f64 / all.max(1) as f64,
             false => 1.0,
         };
         Contribution::before(self.so_far(model, all), factor, all)
@@ -94,7 +95,7 @@ impl<M: Module> Accumulator<M> {
     fn so_far(&mut self, model: &M, weight: usize) -> GradientsParams {
         let gradients = self.gradients.grads();
         match self.is_weighted() {
-            true => scale(model, gradients, 1.0 / weight as f64),
+            true => scale(model, gradients, 1.0 / weight.max(1) as f64),
             false => gradients,
         }
     }

@@ -43,6 +43,11 @@ pub trait Replica<M: Module>: Send + Sync {
         false
     }
 
+    /// What the loss of the next passes counts among those of all replicas.
+    fn weigh(&self, weight: usize) {
+        let _ = weight;
+    }
+
     /// A copy of `model` for one forward and one backward pass, which hands its gradients over while the pass goes
     /// on. `contribution` is what the step has besides.
     ///

@@ -26,6 +26,11 @@ pub trait StepOutput {
     /// Samples in the batch.
     fn samples(&self) -> usize;
 
+    /// What the mean loss is a mean of, as of [`StepInput::weight`].
+    fn weight(&self) -> usize {
+        self.samples()
+    }
+
     /// The samples by name, for the message when their loss is not finite.
     fn names(&self) -> String {
         format!("{} samples without names", self.samples())

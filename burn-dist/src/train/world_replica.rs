@@ -68,6 +68,10 @@ impl<M: Module> Replica<M> for WorldReplica {
         self.config.has_sums()
     }
 
+    fn weigh(&self, weight: usize) {
+        self.config.weigh(weight);
+    }
+
     fn gate(&self, model: &M, contribution: Contribution) -> Result<M, DistributedError> {
         self.parallel()?.gate(model, contribution)
     }

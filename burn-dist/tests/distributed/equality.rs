@@ -237,6 +237,44 @@ fn ranks_with_more_samples_count_more_if_they_are_to() {
 }
 
 #[test]
+fn a_rank_whose_loss_is_a_mean_of_nothing_counts_nothing() {
+    let device = device();
+    let found = run(2, |world| {
+        let model = Net::new(0, &device, DType::F64);
+        let (parallel, model) = DataParallel::new(&world, model, config()).unwrap();
+        // Rank 1 has rows without labels: its loss is 0, and so are its gradients.
+        let weight = [4, 0][world.rank()];
+        let rows = rows(0, 4, &device, DType::F64);
+        let loss = |model: &Net| model.loss(rows.clone(), false) * (1 - world.rank()) as f64;
+        loss(&parallel.gate(&model, Contribution::batch(weight)).unwrap()).backward();
+        let gated = parallel.reduce(&model, None, Vote::default()).unwrap();
+        let own = GradientsParams::from_grads(loss(&model).backward(), &model);
+        let own = Contribution::gradients(own, weight);
+        let plain = parallel.reduce(&model, Some(own), Vote::default()).unwrap();
+        // Nobody counts: that is no step. Nor is one that nobody has begun.
+        let none = Contribution::batch(0);
+        let none = parallel
+            .reduce(&model, Some(none), Vote::default())
+            .unwrap();
+        let unbegun = parallel
+            .reduce(&model, None, Vote::default())
+            .err()
+            .unwrap();
+        assert!(!none.has_data && unbegun.to_string().contains("nothing was gated"));
+        [gated, plain].map(|reduced| gradients(&model, &reduced.gradients))
+    });
+    for gradients in found.iter().flatten() {
+        for (expected, found) in of_one(0, 4, false).iter().zip(gradients) {
+            let (Some(expected), Some(found)) = (expected, found) else {
+                assert!(expected.is_none() && found.is_none());
+                continue;
+            };
+            assert!(difference(expected, found) < 1e-12);
+        }
+    }
+}
+
+#[test]
 fn gradients_of_earlier_batches_travel_with_those_of_the_last() {
     let device = device();
     let accumulated = run(2, |world| {

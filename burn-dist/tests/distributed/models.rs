@@ -189,14 +189,19 @@ impl BatchNormed {
         (self.last.forward(normed.tanh()) - wanted).square().mean()
     }
 
-    /// The mean of the rows of all ranks, `[1, width]`, which have as many each.
+    /// The mean of the rows of all ranks, `[1, width]`.
     fn mean(&self, rows: Tensor<2>) -> Tensor<2> {
-        let own: Tensor<1> = rows.mean_dim(0).squeeze_dim(0);
-        let mean = match &self.sums {
-            // (Autodiff takes the reciprocal of a divisor in 32 bits.)
-            Some(sums) => sums.sum(own).mul_scalar(1.0 / sums.ranks() as f64),
-            None => own,
+        let count = rows.dims()[0] as f64;
+        let own: Tensor<1> = rows.sum_dim(0).squeeze_dim(0);
+        let (sum, count) = match &self.sums {
+            Some(sums) => {
+                let count = Tensor::<1>::full([1], count, (&own.device(), own.dtype()));
+                let of_all = sums.sum(count).into_data().iter::<f64>().sum::<f64>();
+                (sums.sum(own), of_all)
+            }
+            None => (own, count),
         };
-        mean.unsqueeze_dim(0)
+        // (Autodiff takes the reciprocal of a divisor in 32 bits.)
+        sum.mul_scalar(1.0 / count).unsqueeze_dim(0)
     }
 }

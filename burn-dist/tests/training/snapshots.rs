@@ -86,12 +86,12 @@ fn a_snapshot_of_another_version_is_an_error() {
     stopped_after(folder.path(), 10);
     let newest = folder.path().join("step-10");
     let state = fs::read_to_string(newest.join("state.json")).unwrap();
-    let later = state.replace("\"format\": 1", "\"format\": 2");
+    let later = state.replace("\"format\": 2", "\"format\": 3");
     assert_ne!(state, later);
     rewrite(&newest, "state.json", later.as_bytes());
     let error = Case::new(folder.path()).snapshots().newest().unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("format 2, this version reads 1"), "{text}");
+    assert!(text.contains("format 3, this version reads 2"), "{text}");
 }
 
 /// A folder under another name is not what it says.

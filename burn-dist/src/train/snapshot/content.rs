@@ -9,7 +9,7 @@ use super::state::{ReplicaState, RunState};
 use super::{SnapshotError, checksums, damaged};
 
 /// The form of a snapshot that this version writes and reads.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 pub(super) const MODEL: &str = "model.bpk";
 pub(super) const OPTIMIZER: &str = "optimizer.bpk";

@@ -41,8 +41,10 @@ fn one() -> usize {
 /// Sums over the batches of one side of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::train) struct Totals {
-    /// Sum of the losses by sample.
+    /// Sum of the losses by weight.
     pub loss: f64,
+    /// What they are means of: samples, mostly.
+    pub weight: f64,
     /// Samples.
     pub samples: f64,
 }
@@ -86,18 +88,24 @@ pub(in crate::train) struct ReplicaState {
 
 impl ReplicaState {
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Totals { loss, samples } = self.totals;
-        let numbers = [loss.to_le_bytes(), samples.to_le_bytes()];
+        let Totals {
+            loss,
+            weight,
+            samples,
+        } = self.totals;
+        let numbers = [loss, weight, samples].map(f64::to_le_bytes);
         [numbers.as_flattened(), &self.statistics].concat()
     }
 
     /// `None` if they are not of such a state.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (loss, rest) = bytes.split_first_chunk()?;
+        let (weight, rest) = rest.split_first_chunk()?;
         let (samples, statistics) = rest.split_first_chunk()?;
         Some(Self {
             totals: Totals {
                 loss: f64::from_le_bytes(*loss),
+                weight: f64::from_le_bytes(*weight),
                 samples: f64::from_le_bytes(*samples),
             },
             statistics: statistics.to_vec(),

@@ -27,9 +27,22 @@ impl Totals {
                 samples: output.names(),
             });
         }
-        self.loss += loss * output.samples() as f64;
+        self.loss += loss * output.weight() as f64;
+        self.weight += output.weight() as f64;
         self.samples += output.samples() as f64;
         Ok(())
+    }
+
+    /// Those of all replicas together.
+    pub(super) fn of_all<M: Module>(self, replica: &dyn Replica<M>) -> Result<Self, TrainError> {
+        let mut sums = [self.loss, self.weight, self.samples];
+        replica.sum(&mut sums)?;
+        let [loss, weight, samples] = sums;
+        Ok(Self {
+            loss,
+            weight,
+            samples,
+        })
     }
 
     /// The mean over all replicas and the samples it was taken over.
@@ -38,11 +51,11 @@ impl Totals {
         replica: &dyn Replica<M>,
         phase: &'static str,
     ) -> Result<(f64, usize), TrainError> {
-        let mut sums = [self.loss, self.samples];
-        replica.sum(&mut sums)?;
-        match sums {
-            [_, 0.0] => Err(TrainError::NoData { phase }),
-            [loss, samples] => Ok((loss / samples, samples as usize)),
+        let all = self.of_all(replica)?;
+        if all.samples == 0.0 {
+            return Err(TrainError::NoData { phase });
         }
+        // Without anything that the loss is a mean of it is 0.
+        Ok((all.loss / all.weight.max(1.0), all.samples as usize))
     }
 }

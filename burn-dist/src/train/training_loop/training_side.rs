@@ -13,7 +13,7 @@ use burn::train::{
 use siphasher::sip::SipHasher24;
 
 use super::super::accumulation::{Accumulation, Accumulator};
-use super::super::snapshot::{ReplicaState, RunState, Totals};
+use super::super::snapshot::{ReplicaState, RunState};
 use super::super::{StepInput, StepOutput, TrainError};
 use super::{Run, TrainingLoop, event};
 use crate::distributed::Vote;
@@ -133,6 +133,9 @@ where
                 }
                 continue;
             }
+            if matches!(accumulation, Accumulation::Mean(_)) {
+                self.replica.weigh(weight);
+            }
             let output = match is_gated {
                 true => {
                     let before = accumulator.before_last(&model, weight);
@@ -250,11 +253,8 @@ where
     fn shared_state(&self, run: &Run<M>) -> Result<RunState, TrainError> {
         let mut observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
         self.share(&mut **observer)?;
-        let mut sums = [run.state.totals.loss, run.state.totals.samples];
-        self.replica.sum(&mut sums)?;
-        let [loss, samples] = sums;
         Ok(RunState {
-            totals: Totals { loss, samples },
+            totals: run.state.totals.of_all(self.replica.as_ref())?,
             replicas: self.replica.count(),
             observer: observer.state(),
             ..run.state.clone()

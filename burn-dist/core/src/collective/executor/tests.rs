@@ -51,9 +51,7 @@ fn received(bytes: &[u8]) -> (Result<(), Interruption>, Vec<f32>) {
 
 /// The same of pieces with a pause between them.
 fn received_in_pieces(pieces: &[&[u8]]) -> (Result<(), Interruption>, Vec<f32>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let stream = listener.accept().unwrap().0;
+    let [mut other, stream] = fuzzing::connection();
     other.set_nodelay(true).unwrap();
     other.write_all(pieces[0]).unwrap();
     let rest: Vec<Vec<u8>> = pieces[1..].iter().map(|piece| piece.to_vec()).collect();

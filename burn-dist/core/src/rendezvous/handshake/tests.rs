@@ -1,7 +1,5 @@
 //! Who is recognised, and who is turned away.
 
-use std::net::TcpListener;
-
 use super::*;
 use crate::fuzzing::{self, Random};
 use crate::rendezvous::token::Token;
@@ -14,18 +12,12 @@ fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-fn pair() -> [TcpStream; 2] {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    [one, listener.accept().unwrap().0]
-}
-
 /// What both sides find.
 fn meet(
     credentials: [&Credentials; 2],
     purposes: [&[u8]; 2],
 ) -> [Result<Stream, HandshakeError>; 2] {
-    let [one, other] = pair();
+    let [one, other] = fuzzing::connection();
     std::thread::scope(|scope| {
         let first =
             scope.spawn(|| recognise(one, Side::Connects, credentials[0], purposes[0], soon()));
@@ -71,7 +63,7 @@ fn who_knows_the_token_is_recognised() {
 fn what_was_heard_once_helps_nobody() {
     let secret = credentials("secret");
     // A listener sends back what it gets: the greeting and the proof of the other side.
-    let [one, other] = pair();
+    let [one, other] = fuzzing::connection();
     let echo = std::thread::spawn(move || {
         let _ = io::copy(&mut (&other).take(HELLO as u64 + 32), &mut &other);
     });
@@ -87,7 +79,7 @@ fn what_was_heard_once_helps_nobody() {
 #[test]
 fn a_stranger_who_connects_gets_no_proof_to_guess_the_token_from() {
     for guess in [None, Some([7; 32])] {
-        let [stranger, other] = pair();
+        let [stranger, other] = fuzzing::connection();
         let hears = std::thread::spawn(move || {
             let secret = credentials("secret");
             recognise(other, Side::Accepts, &secret, b"join", soon())
@@ -164,7 +156,7 @@ fn damaged_greetings_are_turned_away_at_once() {
     hello.extend([7; 32]);
     // Each takes two system calls for a connection.
     for case in 0..fuzzing::cases() / 10 {
-        let [one, other] = pair();
+        let [one, other] = fuzzing::connection();
         let bytes = Random::new(case).damage(&hello);
         // Turned away before it has said all.
         let _ = (&other).write_all(&bytes);
@@ -177,7 +169,7 @@ fn damaged_greetings_are_turned_away_at_once() {
 
 #[test]
 fn silence_has_an_end() {
-    let [one, _other] = pair();
+    let [one, _other] = fuzzing::connection();
     let began = Instant::now();
     assert!(recognise(one, Side::Accepts, &credentials(""), b"join", soon()).is_err());
     assert!(began.elapsed() >= PATIENCE && began.elapsed() < 3 * PATIENCE);
@@ -246,7 +238,7 @@ mod encrypted {
 
     #[test]
     fn silence_and_damage_have_an_end() {
-        let [one, _other] = pair();
+        let [one, _other] = fuzzing::connection();
         let began = Instant::now();
         assert!(recognise(one, Side::Accepts, &tls(), b"join", soon()).is_err());
         assert!(began.elapsed() >= PATIENCE && began.elapsed() < 3 * PATIENCE);
@@ -255,7 +247,7 @@ mod encrypted {
         connection.write_tls(&mut hello).unwrap();
         let credentials = tls();
         for case in 0..fuzzing::cases() / 20 {
-            let [one, other] = pair();
+            let [one, other] = fuzzing::connection();
             let bytes = Random::new(case).damage(&hello);
             let _ = (&other).write_all(&bytes);
             other.shutdown(Shutdown::Write).unwrap();
