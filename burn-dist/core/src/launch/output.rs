@@ -57,7 +57,15 @@ pub(super) struct Destination {
     screen: Mutex<()>,
     /// By rank, if lines go to files.
     files: Vec<Mutex<File>>,
-    last_lines: Mutex<Vec<(Speaker, VecDeque<String>)>>,
+    last_lines: Mutex<Vec<LastLines>>,
+}
+
+/// What a speaker has written last to its standard error.
+struct LastLines {
+    speaker: Speaker,
+    lines: VecDeque<String>,
+    /// A back-trace is under way.
+    is_tracing: bool,
 }
 
 impl Destination {
@@ -83,8 +91,8 @@ impl Destination {
     /// The last lines that `speaker` has written to its standard error.
     pub(super) fn last_lines(&self, speaker: &Speaker) -> Vec<String> {
         let all = held(&self.last_lines);
-        let found = all.iter().find(|(other, _)| other == speaker);
-        found.map_or(Vec::new(), |(_, lines)| lines.iter().cloned().collect())
+        let found = all.iter().find(|other| other.speaker == *speaker);
+        found.map_or(Vec::new(), |found| found.lines.iter().cloned().collect())
     }
 
     /// A line of this process itself.
@@ -97,17 +105,27 @@ impl Destination {
     fn keep(&self, speaker: &Speaker, line: &[u8]) {
         let text = lines::text(line);
         let text = String::from_utf8_lossy(&text[..text.len().min(LAST_LINE_BYTES)]);
-        // The message of a panic stands before its back-trace, which would leave no room for it.
-        if text.is_empty() || lines::is_of_backtrace(&text) {
+        if text.is_empty() {
             return;
         }
         let mut all = held(&self.last_lines);
-        let at = all.iter().position(|(other, _)| other == speaker);
+        let at = all.iter().position(|other| other.speaker == *speaker);
         let at = at.unwrap_or_else(|| {
-            all.push((speaker.clone(), VecDeque::new()));
+            all.push(LastLines {
+                speaker: speaker.clone(),
+                lines: VecDeque::new(),
+                is_tracing: false,
+            });
             all.len() - 1
         });
-        let kept = &mut all[at].1;
+        let last = &mut all[at];
+        // The message of a panic stands before its back-trace, which would leave no room for it.
+        let begins = text == "stack backtrace:";
+        last.is_tracing = begins || last.is_tracing && lines::is_of_backtrace(&text);
+        if last.is_tracing {
+            return;
+        }
+        let kept = &mut last.lines;
         if kept.len() == LAST_LINES {
             kept.pop_front();
         }

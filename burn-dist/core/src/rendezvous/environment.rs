@@ -49,7 +49,12 @@ impl Environment {
     pub(crate) fn unknown(&self) -> Vec<String> {
         let names = self.0.keys().filter(|name| {
             let own = name.strip_prefix("BURN_DIST_");
-            own.is_some_and(|own| !KNOWN.contains(&own))
+            // Kubernetes leaves the last of these for a service that is named burn-dist.
+            own.is_some_and(|own| {
+                let of_service =
+                    own == "PORT" || own.starts_with("PORT_") || own.starts_with("SERVICE_");
+                !KNOWN.contains(&own) && !of_service
+            })
         });
         names.cloned().collect()
     }
@@ -76,6 +81,8 @@ mod tests {
     fn what_only_looks_like_a_variable_of_burn_dist_is_unknown() {
         let variables = [
             "BURN_DIST_RANK",
+            "BURN_DIST_SERVICE_HOST",
+            "BURN_DIST_PORT_29500_TCP",
             "BURN_DIST_OP_TIMOUT",
             "RANK",
             "BURN_DIST_",

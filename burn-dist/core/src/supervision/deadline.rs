@@ -14,7 +14,7 @@ impl Supervisor {
     /// The operation under way waits for `peers`; an error if it need not any more.
     pub fn waiting(&self, peers: &[usize]) -> Result<(), CollectiveError> {
         self.failure()?;
-        let (taken, current, tell_waiting, tell_late, late_since) = {
+        let (taken, current, tell_waiting, tell_late, told_late) = {
             let mut log = lock(&self.log);
             if log.waits_for != peers {
                 log.waits_for = peers.to_vec();
@@ -30,7 +30,7 @@ impl Supervisor {
             }
             let tell_late = taken >= self.late() && log.told_late.is_none();
             if tell_late {
-                log.told_late = Some(Instant::now());
+                log.told_late = Some((Instant::now(), taken));
             }
             (taken, current, tell_waiting, tell_late, log.told_late)
         };
@@ -43,7 +43,12 @@ impl Supervisor {
             }
             self.tell(&ToCoordinator::Waiting { sequence, call });
         }
-        let Some(late_since) = late_since.filter(|_| taken >= self.timeout) else {
+        // However late it was told, there is time for the verdict.
+        let verdict = self.timeout - self.late();
+        let is_over = |(_, told_at): &(Instant, Duration)| {
+            taken >= self.timeout && taken - *told_at >= verdict
+        };
+        let Some((late_since, _)) = told_late.filter(is_over) else {
             return Ok(());
         };
         // Nobody has said why.

@@ -12,30 +12,32 @@ use super::coordinator::{Coordination, Coordinator};
 use super::message::{FromCoordinator, Standing};
 use crate::rendezvous::{Stream, wire};
 
-/// How long a rank is waited for that does not answer: those that are stopped never do.
-const SILENCE: Duration = Duration::from_secs(5);
+/// How long ranks are waited for that do not answer, as those that are stopped, or that have not called what rank 0 has
+/// done while nobody waits for them.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The time between two questions to a rank that is not done.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// What is known of the others while rank 0 leaves.
 #[derive(Debug)]
 pub(super) struct Farewell {
-    began: Instant,
+    /// How long it has taken so far, without the time in which this process was stopped.
+    taken: Duration,
     /// The last operation that rank 0 took part in.
     last: u64,
     /// Ranks that have done it.
     done: BTreeSet<usize>,
-    /// When a rank last answered.
-    heard: BTreeMap<usize, Instant>,
+    /// When a rank last said that it waits in an operation.
+    waited: BTreeMap<usize, Duration>,
 }
 
 impl Farewell {
     fn new(last: u64) -> Self {
         Self {
-            began: Instant::now(),
+            taken: Duration::ZERO,
             last,
             done: BTreeSet::new(),
-            heard: BTreeMap::new(),
+            waited: BTreeMap::new(),
         }
     }
 
@@ -44,45 +46,62 @@ impl Farewell {
         if sequence < self.last {
             return;
         }
-        self.heard.insert(rank, Instant::now());
-        let is_past = sequence > self.last;
-        if is_past || matches!(standing, Standing::After { .. }) {
+        let (is_done, waits) = match standing {
+            Standing::After { .. } => (true, false),
+            Standing::In { .. } => (sequence > self.last, true),
+            Standing::Before { last, waits } => {
+                let at = last.map(|(sequence, _)| sequence);
+                let is_past = at > Some(self.last) || (at == Some(self.last) && !waits);
+                (is_past, *waits)
+            }
+        };
+        if is_done {
             self.done.insert(rank);
+        } else if waits {
+            self.waited.insert(rank, self.taken);
         }
     }
 
-    /// Whether `rank` is still to be waited for.
+    /// Whether `rank` is still to be waited for. One that waits itself gets its answer within the time of its operation.
     fn awaits(&self, rank: usize) -> bool {
-        let heard = self.heard.get(&rank).unwrap_or(&self.began);
-        !self.done.contains(&rank) && heard.elapsed() < SILENCE
+        let since = self.waited.get(&rank).copied().unwrap_or_default();
+        !self.done.contains(&rank) && self.taken - since < PATIENCE
     }
 }
 
 impl Coordinator {
-    /// Rank 0 leaves after so many operations: waits until all others have done these, or have gone, or do not answer, or
-    /// the job has failed, for no longer than `limit`. It then ends without waiting for those that go on.
-    pub fn leave(&self, after: u64, limit: Duration) {
+    /// Rank 0 leaves after so many operations: waits until all others have done these, as long as any of them waits for
+    /// another, and until the job has failed. It then ends without waiting for those that go on.
+    pub fn leave(&self, after: u64) {
         let mut state = self.state();
         state.left.insert(0, after);
         for stream in state.streams.values() {
             // Who is gone need not know.
             let _ = wire::send(&mut &**stream, &FromCoordinator::Leaves { after });
         }
-        let began = Instant::now();
-        let mut asked = None::<Instant>;
-        state.farewell = after.checked_sub(1).map(Farewell::new);
-        while let Some(farewell) = state.farewell.as_ref().filter(|_| !state.over) {
-            let awaited = state.streams.iter();
-            let mut awaited = awaited
-                .filter(|(rank, _)| farewell.awaits(**rank))
-                .peekable();
-            if awaited.peek().is_none() || began.elapsed() >= limit {
+        // A panic is to be seen, whatever the others wait for.
+        let last = after.checked_sub(1).filter(|_| !std::thread::panicking());
+        state.farewell = last.map(Farewell::new);
+        let (mut asked, mut looked) = (None::<Instant>, Instant::now());
+        while !state.over {
+            let Some(farewell) = &mut state.farewell else {
+                break;
+            };
+            farewell.taken += looked.elapsed().min(2 * AGAIN);
+            looked = Instant::now();
+            let (farewell, streams) = (&state.farewell, state.streams.iter());
+            let is_awaited = |rank| farewell.as_ref().is_some_and(|one| one.awaits(rank));
+            let awaited: Vec<&Arc<Stream>> = streams
+                .filter(|(rank, _)| is_awaited(**rank))
+                .map(|(_, stream)| stream)
+                .collect();
+            if awaited.is_empty() {
                 break;
             }
             if asked.is_none_or(|asked| asked.elapsed() >= AGAIN) {
                 asked = Some(Instant::now());
-                let sequence = farewell.last;
-                for (_, stream) in awaited {
+                let sequence = after - 1;
+                for stream in awaited {
                     // Who is gone is noticed by the thread that hears it.
                     let _ = wire::send(&mut &**stream, &FromCoordinator::Ask { sequence });
                 }
@@ -115,7 +134,7 @@ fn hang_up(streams: impl Iterator<Item = Arc<Stream>>, hearing: Receiver<Infalli
         .stack_size(256 << 10);
     let end = move || {
         // Nothing is ever sent: it ends with the last thread, or with the time.
-        let _ = hearing.recv_timeout(SILENCE);
+        let _ = hearing.recv_timeout(PATIENCE);
         for stream in streams.iter().filter_map(Weak::upgrade) {
             let _ = stream.socket().shutdown(Shutdown::Both);
         }

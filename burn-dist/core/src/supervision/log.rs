@@ -9,8 +9,8 @@ use super::supervisor::LONG;
 use super::trace::Trace;
 use crate::collective::{Algorithm, Call};
 
-/// The longest time between two looks at an operation that is under way. What is longer, this process was stopped.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest time between two looks at an operation that waits. What is longer, this process was stopped, or had no core.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The operations of a rank.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Log {
     looked: Instant,
     /// When the coordinator is to be told that it waits.
     pub tell_waiting: Duration,
-    /// When it was told that the operation is late.
-    pub told_late: Option<Instant>,
+    /// When it was told that the operation is late, and how long that had taken.
+    pub told_late: Option<(Instant, Duration)>,
     /// Operations of which the coordinator has been told that they were called.
     told: u64,
 }
@@ -70,6 +70,14 @@ impl Log {
         let ended = self.recorder.end(state);
         if let (Some(trace), Some(record)) = (&mut self.trace, ended) {
             trace.add(record);
+        }
+    }
+
+    /// Whom the operation under way has waited for, for a while.
+    pub fn waits_long_for(&self) -> Vec<usize> {
+        match self.taken >= LONG {
+            true => self.waits_for.clone(),
+            false => Vec::new(),
         }
     }
 

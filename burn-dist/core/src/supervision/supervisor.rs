@@ -36,6 +36,7 @@ pub(crate) struct Supervisor {
     failure: OnceLock<CollectiveError>,
     pub(super) failed: AtomicBool,
     flight_is_written: Once,
+    leaver_is_awaited: Once,
     /// The coordinator has ended, since rank 0 has, or this rank has left.
     pub(super) uncoordinated: AtomicBool,
     /// After how many operations rank 0 has left.
@@ -92,6 +93,7 @@ impl Supervisor {
             failure: OnceLock::new(),
             failed: AtomicBool::new(false),
             flight_is_written: Once::new(),
+            leaver_is_awaited: Once::new(),
             uncoordinated: AtomicBool::new(false),
             coordinator_left: OnceLock::new(),
             heard: Mutex::new(Instant::now()),
@@ -172,7 +174,8 @@ impl Supervisor {
         self.write_flight();
         if let CollectiveError::Left { rank, .. } = error {
             // Its program may be about to end for a reason of its own, which is to be seen before what this one says.
-            watch::await_end(&self.members, self.rank, *rank);
+            let await_end = || watch::await_end(&self.members, self.rank, *rank);
+            self.leaver_is_awaited.call_once(await_end);
         }
         self.failed.store(true, Ordering::Release);
     }
@@ -219,6 +222,11 @@ impl Supervisor {
         }
     }
 
+    /// Whom the operation under way has waited for, for a while.
+    pub(super) fn waits_long_for(&self) -> Vec<usize> {
+        lock(&self.log).waits_long_for()
+    }
+
     /// This rank leaves the world. Rank 0 waits until the others have done what it took part in.
     pub fn leave(&self, after: u64) {
         self.settle();
@@ -227,7 +235,7 @@ impl Supervisor {
             trace.close();
         }
         match self.coordinator.get() {
-            Some(Link::Here(coordinator)) => coordinator.leave(after, self.timeout),
+            Some(Link::Here(coordinator)) => coordinator.leave(after),
             Some(Link::There(stream)) => {
                 self.tell(&ToCoordinator::Leaves { after });
                 // What the thread that listens finds is the own end, and no death of rank 0.

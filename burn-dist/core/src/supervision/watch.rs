@@ -1,6 +1,6 @@
 //! What a rank sees to from time to time, whether its program calls anything or not: that it tells what it has called, that
-//! its trace is written, and that the processes beside it live. A process that has died may have left its connections to
-//! its children, so that nobody sees them end.
+//! its trace is written, and that the processes beside it live: the next one, rank 0, and all that it waits for. A process
+//! that has died may have left its connections to its children, so that nobody sees them end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,24 +20,28 @@ const PERIOD: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 150_000_000,
 };
+/// Processes that are looked after while they are waited for, at most: those behind them follow.
+const MOST: usize = 64;
 /// How long after its end a process may still be heard to have left.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Starts the rounds of `supervisor`, which end with it.
 pub(super) fn start(supervisor: &Arc<Supervisor>) -> io::Result<()> {
     let watched = watched(supervisor.rank, &supervisor.members);
-    let mut processes: Vec<(usize, OwnedFd)> = watched
-        .into_iter()
-        .filter_map(|member| Some((member.rank, open(member.process)?)))
-        .collect();
+    let mut processes = BTreeMap::new();
+    let mut ended = BTreeMap::new();
+    for member in watched {
+        look_after(member, &mut processes, &mut ended);
+    }
     let supervisor = Arc::downgrade(supervisor);
     let thread = std::thread::Builder::new()
         .name("supervision".into())
         .stack_size(256 << 10);
-    thread.spawn(move || {
-        let mut ended = BTreeMap::new();
-        while round(&mut processes, &mut ended, &supervisor) {}
-    })?;
+    thread.spawn(
+        move || {
+            while round(&mut processes, &mut ended, &supervisor) {}
+        },
+    )?;
     Ok(())
 }
 
@@ -47,12 +51,28 @@ fn open(process: u32) -> Option<OwnedFd> {
     pidfd_open(process, PidfdFlags::empty()).ok()
 }
 
+/// Watches the process of `member` from now on, or takes note that it has ended.
+fn look_after(
+    member: &Member,
+    processes: &mut BTreeMap<usize, OwnedFd>,
+    ended: &mut BTreeMap<usize, Option<Instant>>,
+) {
+    let rank = member.rank;
+    if processes.contains_key(&rank) || ended.contains_key(&rank) {
+        return;
+    }
+    match open(member.process) {
+        Some(process) => drop(processes.insert(rank, process)),
+        None => drop(ended.insert(rank, Some(Instant::now()))),
+    }
+}
+
 /// Waits a moment for the process of `rank` to end, if it is another one that this process sees.
 pub(super) fn await_end(members: &[Member], own: usize, rank: usize) {
     let (Some(own), Some(other)) = (members.get(own), members.get(rank)) else {
         return;
     };
-    if own.process == other.process || !other.host.shares_processes(&own.host) {
+    if !is_another(other, own) {
         return;
     }
     let Some(process) = open(other.process) else {
@@ -84,14 +104,14 @@ fn watched(rank: usize, members: &[Member]) -> Vec<&Member> {
 
 /// Waits a while; whether there is to be another round.
 fn round(
-    processes: &mut Vec<(usize, OwnedFd)>,
-    ended: &mut BTreeMap<usize, Instant>,
+    processes: &mut BTreeMap<usize, OwnedFd>,
+    ended: &mut BTreeMap<usize, Option<Instant>>,
     supervisor: &Weak<Supervisor>,
 ) -> bool {
     let flags = PollFlags::IN;
     let mut polled: Vec<PollFd<'_>> = processes
-        .iter()
-        .map(|(_, process)| PollFd::new(process, flags))
+        .values()
+        .map(|process| PollFd::new(process, flags))
         .collect();
     let outcome = poll(&mut polled, Some(&PERIOD));
     if outcome.is_err_and(|error| error != Errno::INTR) {
@@ -104,26 +124,38 @@ fn round(
         .map(|fd| outcome.is_ok() && !fd.revents().is_empty());
     let over: Vec<bool> = over.collect();
     let mut over = over.into_iter();
-    processes.retain(|(rank, _)| {
+    processes.retain(|rank, _| {
         let over = over.next().unwrap_or_default();
         if over {
-            ended.insert(*rank, Instant::now());
+            ended.insert(*rank, Some(Instant::now()));
         }
         !over
     });
     let Some(supervisor) = supervisor.upgrade() else {
         return false;
     };
-    let silent: Vec<usize> = ended
-        .iter()
-        .filter(|(_, when)| when.elapsed() >= LAST_WORDS)
-        .map(|(rank, _)| *rank)
-        .collect();
-    for rank in silent {
-        ended.remove(&rank);
-        supervisor.ended(rank);
+    // Who watched one of these may have left.
+    let members = &supervisor.members;
+    for rank in supervisor.waits_long_for().into_iter().take(MOST) {
+        let own = &members[supervisor.rank];
+        let waited_for = members.get(rank);
+        let near = waited_for.filter(|member| is_another(member, own));
+        if let Some(member) = near {
+            look_after(member, processes, ended);
+        }
+    }
+    for (rank, when) in ended.iter_mut() {
+        // Each is told once.
+        if when.take_if(|when| when.elapsed() >= LAST_WORDS).is_some() {
+            supervisor.ended(*rank);
+        }
     }
     supervisor.round()
+}
+
+/// Whether `member` is another process, and one that `own` sees.
+fn is_another(member: &Member, own: &Member) -> bool {
+    member.process != own.process && member.host.shares_processes(&own.host)
 }
 
 #[cfg(test)]

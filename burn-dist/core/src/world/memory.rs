@@ -56,15 +56,14 @@ impl Shared {
     /// Memory of the program for what all ranks have, zero.
     pub(super) fn zeros<T: Element>(&self, count: usize) -> Result<Vec<T>, CollectiveError> {
         let bytes = self.bytes_of::<T>(count)?;
-        let mut values = Vec::new();
-        let reserved = values.try_reserve_exact(count);
+        let reserved = Vec::<T>::new().try_reserve_exact(count);
         reserved.map_err(|error| CollectiveError::Memory {
             rank: self.identity.rank,
             bytes,
             reason: error.to_string(),
         })?;
-        values.resize(count, T::default());
-        Ok(values)
+        // Of pages that the system has made zero, where there are such: so they are not written twice.
+        Ok(vec![T::default(); count])
     }
 
     /// Memory that other ranks read. Where there is none that costs speed and no more, which is said once.

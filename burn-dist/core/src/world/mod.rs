@@ -53,7 +53,8 @@ use turn::Turns;
 /// [`Buffer`] and goes on in a thread of the world. After the first failure every operation returns its cause.
 ///
 /// When it is dropped this rank leaves: it first waits for what was started, and not for the others. Rank 0, which finds
-/// out why an operation fails, also waits until the others have done what it took part in, or for the time of an operation.
+/// out why an operation fails, also waits until the others have done what it took part in, as long as any of them waits for
+/// another, and five seconds for those that have not called it.
 /// An operation that another rank calls later, and for which it needs this one, fails with [`CollectiveError::Left`].
 ///
 /// ```
@@ -143,6 +144,15 @@ impl World {
     pub fn connect(identity: &Identity, options: Options) -> Result<Self, WorldError> {
         let report = options.report.clone();
         let report = report.unwrap_or_else(|| Report::of_rank(identity.rank));
+        // Before anything that may fail for want of it.
+        let leads = identity
+            .local_rank
+            .map_or(identity.rank == 0, |local| local == 0);
+        for name in options.unknown.iter().filter(|_| leads) {
+            report.warn(&format!(
+                "{name} is no variable of burn-dist and changes nothing: look for its name in the documentation of Options, or unset it"
+            ));
+        }
         let host = Host::of_process(options.host.as_deref());
         let time = TimeLimit::of(options.timeout);
         let assembly = match identity.world_size {
@@ -162,11 +172,6 @@ impl World {
         } else {
             Report::silent()
         };
-        for name in &options.unknown {
-            report_of_host.warn(&format!(
-                "{name} is no variable of burn-dist and changes nothing: look for its name in the documentation of Options, or unset it"
-            ));
-        }
         let (links, inbox) = connection::connect(rank, &roster, links, &options, time, &report)?;
         let topology = Topology::new(&host_numbers(&roster));
         let poll = options.poll.unwrap_or_else(|| poll_of(&roster, rank));

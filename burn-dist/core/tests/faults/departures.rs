@@ -59,6 +59,54 @@ fn a_death_is_told_when_rank_0_has_nothing_more_to_do() {
     });
 }
 
+/// The process that watches the dead one has left before.
+#[test]
+fn a_death_is_told_whoever_has_left() {
+    let all = TRANSPORTS
+        .iter()
+        .flat_map(|t| [true, false].map(|stays| (*t, stays)));
+    together(all.collect(), |(transport, stays)| {
+        let first = match stays {
+            true => "barrier; say ready; broadcast 1000 0; say done; sleep 60000",
+            false => "barrier; say ready; broadcast 1000 0; say done; leave",
+        };
+        let scripts = [
+            first,
+            "barrier; say ready; broadcast 1000 0; say done; leave",
+            "barrier; orphan 8000; say ready; sleep 60000",
+            "barrier; say ready; broadcast 1000 0",
+        ];
+        let mut job = Job::new(transport, scripts)
+            .all("BURN_DIST_ALGORITHM", "chain")
+            .all("BURN_DIST_OP_TIMEOUT", "20")
+            .start();
+        job.wait_for_all("ready");
+        (0..2).for_each(|rank| job.wait_for(rank, "done"));
+        job.outcome(1).succeeds();
+        let until = job.kill(2) + Duration::from_secs(5);
+        job.outcome(3).fails(until, &["rank 2 (", "has died"]);
+        job.kill(0);
+        job.finish();
+    });
+}
+
+#[test]
+fn a_panic_of_rank_0_is_seen_at_once() {
+    let scripts = [
+        "broadcast 10 0; say done; panic",
+        "say ready; sleep 60000; broadcast 10 0",
+    ];
+    let mut job = Job::new("tcp", scripts)
+        .all("BURN_DIST_OP_TIMEOUT", "20")
+        .start();
+    job.wait_for(0, "done");
+    let done = std::time::Instant::now();
+    assert_ne!(job.outcome(0).code, Some(0));
+    assert!(done.elapsed() < Duration::from_secs(3));
+    job.kill(1);
+    job.finish();
+}
+
 /// What it has done is done; nobody hears of a failure of its own.
 #[test]
 fn rank_0_waits_for_those_that_go_on_and_no_longer() {

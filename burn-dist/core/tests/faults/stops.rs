@@ -115,6 +115,32 @@ fn a_job_that_is_stopped_as_a_whole_goes_on_with_the_time_it_had() {
     });
 }
 
+/// Where time is over in the moment in which all go on, who is missing is still found out.
+#[test]
+fn a_pause_before_the_deadline_makes_nobody_the_cause() {
+    together(TRANSPORTS.to_vec(), |transport| {
+        let scripts = [
+            "barrier; say calls; barrier",
+            "barrier; say calls; sleep 60000",
+            "barrier; say calls; barrier",
+        ];
+        let mut job = Job::new(transport, scripts).start();
+        job.wait_for_all("calls");
+        std::thread::sleep(DEADLINE - Duration::from_millis(700));
+        (0..3).for_each(|rank| {
+            job.stop(rank);
+        });
+        std::thread::sleep(Duration::from_millis(750));
+        (0..3).for_each(|rank| job.go_on(rank));
+        let until = std::time::Instant::now() + DEADLINE + SLACK;
+        for outcome in job.outcomes_but(&[1]) {
+            outcome.fails(until, &["rank 1 (its last was", "has not called"]);
+        }
+        job.kill(1);
+        job.finish();
+    });
+}
+
 #[test]
 fn a_death_is_told_when_rank_0_is_stopped_for_a_moment() {
     together(TRANSPORTS.to_vec(), |transport| {
