@@ -187,6 +187,8 @@ fn a_run_whose_rank_is_killed_ends_and_goes_on_to_the_end_of_an_unbroken_one() {
             last.contains(&format!("rank {rank} was the first to fail")),
             "{message}"
         );
+        // What is left of rank 0 says how to go on.
+        assert!(rank == 0 || message.contains("go on with: "), "{message}");
         run.ends_alike(&output);
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use burn::data::dataloader::DataLoader;
 use burn_dist::distributed::from_main;
+use burn_dist::progress::write_line;
 use burn_dist::train::{EpochSummary, TrainError};
 use chest_datasets::{BadImage, Side};
 
 use super::figures::EpochPoint;
 use super::recorder::EpochRecord;
 use super::results::{SideCounts, by_name};
+use super::resume::has_snapshot;
 use super::run::Run;
 use super::test_side::{predictions_of, roc_curves};
 use super::{Order, Results, RunError, XrayLoader, cases, figures, output};
@@ -39,6 +41,13 @@ impl Run<'_> {
         training: &XrayLoader,
         validation: &XrayLoader,
     ) -> RunError {
+        // The run has lost a rank, and nothing that is in a snapshot.
+        let goes_on = matches!(error, TrainError::Replica(_)) && self.ranks.is_main();
+        if goes_on
+            && let (Ok(true), Some(hint)) = (has_snapshot(self.config), self.control.stop.hint())
+        {
+            write_line(&hint);
+        }
         let sides = [("training", training), ("validation", validation)];
         for (side, loader) in sides {
             // All ranks end with this together, each with images of its own that were left out.

@@ -177,7 +177,7 @@ struct Start {
 /// A run whose inputs are known to be there.
 pub(super) struct Run<'a> {
     pub(super) config: &'a TrainConfig,
-    control: &'a RunControl,
+    pub(super) control: &'a RunControl,
     pub(super) data: RunData,
     pub(super) source: Arc<ImageSource>,
     cache: Option<Arc<PackedCache>>,

@@ -298,7 +298,8 @@ impl DataParallel {
         let weight = contribution.weight;
         let (scale, of_rank) = match self.config.weighting {
             // Without a weight of its own a rank has what sums over ranks have brought from the losses of the others.
-            Weighting::Samples => (weight.max(1) as f64, weight as f64),
+            Weighting::Samples if self.config.has_sums() => (weight.max(1) as f64, weight as f64),
+            Weighting::Samples => (weight as f64, weight as f64),
             Weighting::Ranks => (1.0, f64::from(u8::from(weight > 0))),
         };
         Ok(scale / self.reducer.open(of_rank)?)

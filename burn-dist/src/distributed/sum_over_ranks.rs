@@ -69,7 +69,7 @@ impl SumOverRanks {
     }
 
     /// Says what the loss of this rank counts among those of all in the passes that follow: what its
-    /// [`Contribution`](super::Contribution) will say, where that is not the same on all ranks. The training loop says it.
+    /// [`Contribution`](super::Contribution) will say, where that is not the same on all ranks. The training loop says it. A loss that counts 0 has to be 0.
     pub fn weigh(&self, weight: usize) {
         self.0.weight.store(weight.max(1) as u64, Ordering::Relaxed);
     }

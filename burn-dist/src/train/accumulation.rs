@@ -31,16 +31,19 @@ pub(super) struct Accumulator<M> {
     /// Of them that had samples.
     used: usize,
     weight: usize,
+    /// Replicas meet within their passes, so that a batch without a weight has gradients too: of the losses of others.
+    meets: bool,
 }
 
 impl<M: Module> Accumulator<M> {
-    pub fn new(kind: Accumulation) -> Self {
+    pub fn new(kind: Accumulation, meets: bool) -> Self {
         Self {
             gradients: GradientsAccumulator::new(),
             kind,
             batches: 0,
             used: 0,
             weight: 0,
+            meets,
         }
     }
 
@@ -49,11 +52,10 @@ impl<M: Module> Accumulator<M> {
         self.batches
     }
 
-    /// Adds a micro-batch of this weight. One without any has gradients too, where replicas meet within their passes: of
-    /// the losses of others.
+    /// Adds a micro-batch of this weight.
     pub fn add(&mut self, model: &M, gradients: GradientsParams, weight: usize) {
         let gradients = match self.is_weighted() {
-            true => scale(model, gradients, weight.max(1) as f64),
+            true => scale(model, gradients, self.counts(weight) as f64),
             false => gradients,
         };
         self.gradients.accumulate(model, gradients);
@@ -85,7 +87,7 @@ impl<M: Module> Accumulator<M> {
         (self.batches, self.used) = (0, 0);
         let all = std::mem::take(&mut self.weight) + weight;
         let factor = match self.is_weighted() {
-            true => weight.max(1) as f64 / all.max(1) as f64,
+            true => self.counts(weight) as f64 / all.max(1) as f64,
             false => 1.0,
         };
         Contribution::before(self.so_far(model, all), factor, all)
@@ -98,6 +100,11 @@ impl<M: Module> Accumulator<M> {
             true => scale(model, gradients, 1.0 / weight.max(1) as f64),
             false => gradients,
         }
+    }
+
+    /// What the gradients of a micro-batch of this weight count.
+    fn counts(&self, weight: usize) -> usize {
+        weight.max(usize::from(self.meets))
     }
 
     fn is_weighted(&self) -> bool {
@@ -134,7 +141,7 @@ mod tests {
         let rows = Tensor::<1>::from_floats(rows.as_slice(), &device).reshape([8, 4]);
         let parts = [(0, 3), (3, 5)];
         let accumulated = |kind| {
-            let mut accumulator = Accumulator::new(kind);
+            let mut accumulator = Accumulator::new(kind, false);
             for (start, length) in parts {
                 let part = gradients(&model, rows.clone().narrow(0, start, length));
                 accumulator.add(&model, part, length);

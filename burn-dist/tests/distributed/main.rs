@@ -8,4 +8,5 @@ mod models;
 mod sums;
 mod trainee;
 mod training;
+mod weights;
 mod worlds;

@@ -89,19 +89,18 @@ impl Coordinator {
             };
             farewell.taken += looked.elapsed().min(2 * AGAIN);
             looked = Instant::now();
-            let (farewell, streams) = (&state.farewell, state.streams.iter());
-            let is_awaited = |rank| farewell.as_ref().is_some_and(|one| one.awaits(rank));
-            let awaited: Vec<&Arc<Stream>> = streams
-                .filter(|(rank, _)| is_awaited(**rank))
-                .map(|(_, stream)| stream)
-                .collect();
-            if awaited.is_empty() {
+            let (farewell, streams) = (state.farewell.as_ref(), &state.streams);
+            let Some(farewell) = farewell.filter(|farewell| {
+                let mut ranks = streams.keys();
+                ranks.any(|rank| farewell.awaits(*rank))
+            }) else {
                 break;
-            }
+            };
             if asked.is_none_or(|asked| asked.elapsed() >= AGAIN) {
                 asked = Some(Instant::now());
-                let sequence = after - 1;
-                for stream in awaited {
+                let sequence = farewell.last;
+                let others = streams.iter();
+                for (_, stream) in others.filter(|(rank, _)| !farewell.done.contains(rank)) {
                     // Who is gone is noticed by the thread that hears it.
                     let _ = wire::send(&mut &**stream, &FromCoordinator::Ask { sequence });
                 }

@@ -45,10 +45,13 @@ pub(super) fn start(supervisor: &Arc<Supervisor>) -> io::Result<()> {
     Ok(())
 }
 
-/// A process that can be waited for; `None` where the system cannot do that, and connections have to tell.
-fn open(process: u32) -> Option<OwnedFd> {
-    let process = Pid::from_raw(i32::try_from(process).ok()?)?;
-    pidfd_open(process, PidfdFlags::empty()).ok()
+/// A process that can be waited for; `SRCH` where it has ended, anything else where the system cannot do that.
+fn open(process: u32) -> Result<OwnedFd, Errno> {
+    let number = i32::try_from(process).map_err(|_| Errno::INVAL)?;
+    pidfd_open(
+        Pid::from_raw(number).ok_or(Errno::INVAL)?,
+        PidfdFlags::empty(),
+    )
 }
 
 /// Watches the process of `member` from now on, or takes note that it has ended.
@@ -62,8 +65,10 @@ fn look_after(
         return;
     }
     match open(member.process) {
-        Some(process) => drop(processes.insert(rank, process)),
-        None => drop(ended.insert(rank, Some(Instant::now()))),
+        Ok(process) => drop(processes.insert(rank, process)),
+        Err(Errno::SRCH) => drop(ended.insert(rank, Some(Instant::now()))),
+        // Of such a process connections have to tell.
+        Err(_) => {}
     }
 }
 
@@ -75,7 +80,7 @@ pub(super) fn await_end(members: &[Member], own: usize, rank: usize) {
     if !is_another(other, own) {
         return;
     }
-    let Some(process) = open(other.process) else {
+    let Ok(process) = open(other.process) else {
         return;
     };
     let limit = Timespec {
@@ -201,6 +206,8 @@ mod tests {
         };
         assert_eq!(poll(&mut polled, Some(&limit)).unwrap(), 1);
         child.wait().unwrap();
-        assert!(open(child.id()).is_none() && open(0).is_none());
+        // Only of this one is known that it has ended.
+        assert_eq!(open(child.id()).unwrap_err(), Errno::SRCH);
+        assert_eq!(open(0).unwrap_err(), Errno::INVAL);
     }
 }

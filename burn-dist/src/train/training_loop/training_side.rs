@@ -50,7 +50,7 @@ where
             run.components.grad_accumulation.unwrap_or(1),
         ));
         let training = run.training.clone();
-        let mut accumulator = Accumulator::new(accumulation);
+        let mut accumulator = Accumulator::new(accumulation, self.replica.needs_data());
         let mut batches = iterate::<M>(&training, &run.state)?;
         let stop = loop {
             let last = self.micro_batches(run, &mut batches, &mut accumulator, accumulation)?;
@@ -133,7 +133,10 @@ where
                 }
                 continue;
             }
-            if matches!(accumulation, Accumulation::Mean(_)) {
+            if matches!(
+                accumulation,
+                Accumulation::Mean(_) | Accumulation::Sum(0 | 1)
+            ) {
                 self.replica.weigh(weight);
             }
             let output = match is_gated {
@@ -206,7 +209,7 @@ where
 
     fn is_due(&self, steps: usize) -> bool {
         let snapshots = self.options.snapshots.as_ref();
-        snapshots.is_some_and(|snapshots| snapshots.is_due(steps))
+        steps > 0 && snapshots.is_some_and(|snapshots| snapshots.is_due(steps))
     }
 
     /// Writes a snapshot, if there are to be any.
