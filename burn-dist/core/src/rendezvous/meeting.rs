@@ -153,8 +153,8 @@ fn refuse(
 
 type Joined = BTreeMap<usize, (Join, Stream)>;
 
-/// Waits at an address until all but `own` are in `joined`, or until its time is over. An error comes with the connection of who has caused it, if that is not
-/// among them.
+/// Waits at an address until all but `own` are in `joined`, or until the time is over. An error comes with the connection
+/// of who has caused it, if that is not among them.
 fn wait_for_all(
     own: &Join,
     joins: &Receiver<(Join, Stream)>,

@@ -33,19 +33,16 @@ impl Supervisor {
                 self.silent(0, sequence, call)
             }
             Some((sequence, call)) if is_silence(reason) => self.silent(peer, sequence, call),
-            _ if !asks => CollectiveError::Died {
-                rank: peer,
-                place: self.place(peer),
-                reason: format!(
-                    "{reason}, and rank 0 ({}), which would know why, does not answer",
-                    self.place(0)
-                ),
-                last,
-            },
             _ => CollectiveError::Died {
                 rank: peer,
                 place: self.place(peer),
-                reason: reason.to_string(),
+                reason: match asks {
+                    true => reason.to_string(),
+                    false => format!(
+                        "{reason}, and rank 0 ({}), which would know why, does not answer",
+                        self.place(0)
+                    ),
+                },
                 last,
             },
         })

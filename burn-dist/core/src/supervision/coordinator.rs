@@ -23,6 +23,7 @@ const ANSWERS: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long an inquiry is known.
 const KNOWN: Duration = Duration::from_secs(10);
+
 /// The coordinator of a world.
 #[derive(Debug)]
 pub(super) struct Coordinator {

@@ -84,18 +84,19 @@ impl Coordinator {
         state.farewell = last.map(Farewell::new);
         let (mut asked, mut looked) = (None::<Instant>, Instant::now());
         while !state.over {
-            let Some(farewell) = &mut state.farewell else {
+            let Coordination {
+                farewell: Some(farewell),
+                streams,
+                ..
+            } = &mut *state
+            else {
                 break;
             };
             farewell.taken += looked.elapsed().min(2 * AGAIN);
             looked = Instant::now();
-            let (farewell, streams) = (state.farewell.as_ref(), &state.streams);
-            let Some(farewell) = farewell.filter(|farewell| {
-                let mut ranks = streams.keys();
-                ranks.any(|rank| farewell.awaits(*rank))
-            }) else {
+            if !streams.keys().any(|rank| farewell.awaits(*rank)) {
                 break;
-            };
+            }
             if asked.is_none_or(|asked| asked.elapsed() >= AGAIN) {
                 asked = Some(Instant::now());
                 let sequence = farewell.last;
@@ -108,16 +109,12 @@ impl Coordinator {
             let heard = self.heard.wait_timeout(state, AGAIN);
             state = heard.unwrap_or_else(PoisonError::into_inner).0;
         }
-        self.end(&mut state);
-    }
-
-    fn end(&self, state: &mut Coordination) {
         state.over = true;
-        for stream in state.streams.values() {
+        let streams = std::mem::take(&mut state.streams);
+        for stream in streams.values() {
             // Who is there reads the last word before the end.
             let _ = stream.shutdown(Shutdown::Write);
         }
-        let streams = std::mem::take(&mut state.streams);
         if let Some(hearing) = state.hearing.take() {
             hang_up(streams.into_values(), hearing);
         }

@@ -88,15 +88,19 @@ mod tests {
     use super::*;
     use crate::collective::{ElementType, Operation};
 
-    /// What is said where `answers` came of four ranks, and rank 0 and those in `waiting` wait.
-    fn verdict(answers: &[(usize, Standing)], waiting: &[usize]) -> String {
-        let call = Call {
+    fn barrier() -> Call {
+        Call {
             operation: Operation::Barrier,
             reduction: None,
             element: ElementType::U8,
             count: 4,
             root: None,
-        };
+        }
+    }
+
+    /// What is said where `answers` came of four ranks, and rank 0 and those in `waiting` wait.
+    fn verdict(answers: &[(usize, Standing)], waiting: &[usize]) -> String {
+        let call = barrier();
         let inquiry = Inquiry {
             began: Instant::now(),
             asked_by: (0, call),
@@ -122,13 +126,7 @@ mod tests {
 
     #[test]
     fn who_is_missing_is_told_before_who_is_slow_to_answer() {
-        let call = Call {
-            operation: Operation::Barrier,
-            reduction: None,
-            element: ElementType::U8,
-            count: 4,
-            root: None,
-        };
+        let call = barrier();
         let missing = (3, idle(None));
         let own = (0, waits(call, 3));
         // Rank 1 waits as well and has no time to say so.
