@@ -5,6 +5,7 @@
 //!
 //! | room | feature | what it is |
 //! |---|---|---|
+//! | [`kernels`] | | what the networks are computed with: fused kernels, or Burn's own operations |
 //! | [`norm`] | | batch normalisation that stores what PyTorch stores |
 //! | [`model`] | | DenseNet-121/161/169/201 and ResNet-50; logits, feature map, classifier weights |
 //! | [`explain`] | | class activation maps |
@@ -40,6 +41,7 @@
 pub mod explain;
 #[cfg(feature = "predict")]
 pub mod heat_map;
+pub mod kernels;
 pub mod loss;
 pub mod metrics;
 pub mod model;

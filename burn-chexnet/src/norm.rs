@@ -2,8 +2,8 @@
 //!
 //! Burn's own layer keeps the *biased* batch variance in its running statistics; PyTorch keeps
 //! the *unbiased* one. Weights that travel between the two only agree in evaluation when the
-//! stored statistics mean the same, so the model uses this layer. It stands on Burn's operations
-//! alone and may not know the model; faster kernels slot in under [`BatchNorm::forward`].
+//! stored statistics mean the same, so the model uses this layer. It may use `kernels`, and may not
+//! know the model.
 
 use std::fmt::{Debug, Formatter};
 use std::sync::Arc;
@@ -11,6 +11,10 @@ use std::sync::Arc;
 use burn::module::{Flag, Module, Param, RunningState};
 use burn::tensor::module::{batch_norm, batch_norm_train};
 use burn::tensor::{Device, Tensor};
+
+#[cfg(feature = "flex")]
+use crate::kernels::NormWeights;
+use crate::kernels::{self, Pool};
 
 /// Momentum of the running statistics, PyTorch's default.
 pub const MOMENTUM: f64 = 0.1;
@@ -112,38 +116,83 @@ impl BatchNorm {
     ///
     /// If the second axis is not the number of channels of the layer.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        if input.device().is_autodiff() && self.training.is_enabled() {
-            match &self.sum_of_all {
-                Some(sum_of_all) => self.forward_of_all(input, sum_of_all),
-                None => self.forward_training(input),
+        self.forward_then(input, false, Pool::None)
+    }
+
+    /// The ReLU of [`forward`](Self::forward), pooled: with kernels in one operation, which does not keep what is
+    /// between.
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn forward_relu(&self, input: Tensor<4>, pool: Pool) -> Tensor<4> {
+        self.forward_then(input, true, pool)
+    }
+
+    fn forward_then(&self, input: Tensor<4>, with_relu: bool, pool: Pool) -> Tensor<4> {
+        let of_batch = self.is_of_batch(&input);
+        #[cfg(feature = "flex")]
+        if kernels::serve(&input) && !(of_batch && self.is_synchronised()) {
+            let values = values_per_channel(&input);
+            let (output, used) = kernels::norm(input, self.weights(of_batch), with_relu, pool);
+            if of_batch {
+                self.learn(used.mean, used.variance, values);
             }
-        } else {
-            batch_norm(
+            return output;
+        }
+        let normalised = match &self.sum_of_all {
+            _ if !of_batch => batch_norm(
                 input,
                 self.weight.val(),
                 self.bias.val(),
                 self.running_mean.value(),
                 self.running_var.value(),
                 self.epsilon,
-            )
+            ),
+            Some(sum_of_all) => self.forward_of_all(input, sum_of_all),
+            None => self.forward_training(input),
+        };
+        kernels::plain_after(normalised, with_relu, pool)
+    }
+
+    /// Whether `input` is normalised with its own statistics, which are learnt.
+    pub(crate) fn is_of_batch(&self, input: &Tensor<4>) -> bool {
+        input.device().is_autodiff() && self.training.is_enabled()
+    }
+
+    /// Whether the statistics of a batch are those of the batches of all processes.
+    pub(crate) fn is_synchronised(&self) -> bool {
+        self.sum_of_all.is_some()
+    }
+
+    /// The layer as the kernels take it.
+    #[cfg(feature = "flex")]
+    pub(crate) fn weights(&self, of_batch: bool) -> NormWeights {
+        NormWeights {
+            weight: self.weight.val(),
+            bias: self.bias.val(),
+            running_mean: self.running_mean.value(),
+            running_variance: self.running_var.value(),
+            epsilon: self.epsilon,
+            of_batch,
         }
     }
 
     fn forward_training(&self, input: Tensor<4>) -> Tensor<4> {
-        let [batch, _, height, width] = input.dims();
-        let values = batch * height * width;
+        let values = values_per_channel(&input);
         let result = batch_norm_train(input, self.weight.val(), self.bias.val(), self.epsilon);
+        self.learn(result.mean, result.variance, values);
+        result.output
+    }
 
-        update(&self.running_mean, result.mean, self.momentum);
+    /// Moves the running statistics towards those of a batch with so many `values` for each channel.
+    pub(crate) fn learn(&self, mean: Tensor<1>, biased_variance: Tensor<1>, values: usize) {
+        update(&self.running_mean, mean, self.momentum);
         if values > 1 {
             let unbiased = values as f64 / (values - 1) as f64;
-            update(
-                &self.running_var,
-                result.variance.mul_scalar(unbiased),
-                self.momentum,
-            );
+            let variance = biased_variance.mul_scalar(unbiased);
+            update(&self.running_var, variance, self.momentum);
         }
-        result.output
     }
 
     /// With the mean and then the variance of all processes: the difference of large sums of squares would lose bits.
@@ -172,6 +221,12 @@ impl BatchNorm {
         let scale = self.weight.val() * variance.add_scalar(self.epsilon).sqrt().recip();
         centred * over_all(scale) + over_all(self.bias.val())
     }
+}
+
+/// Values of each channel in a batch.
+pub(crate) fn values_per_channel(input: &Tensor<4>) -> usize {
+    let [batch, _, height, width] = input.dims();
+    batch * height * width
 }
 
 /// `state ← (1 − momentum) · state + momentum · batch`.

@@ -3,11 +3,11 @@
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::nn::conv::Conv2d;
-use burn::nn::pool::{AvgPool2d, AvgPool2dConfig, MaxPool2d};
-use burn::tensor::{Device, Tensor, activation::relu};
+use burn::tensor::{Device, Tensor};
 
-use super::init::{Fan, convolution, linear, stem_pool};
+use super::init::{Fan, convolution, linear};
 use super::{Classifier, number_from_one};
+use crate::kernels::{self, Pool};
 use crate::norm::{BatchNorm, EPSILON, SumOfAll};
 
 /// Shape of a DenseNet.
@@ -116,7 +116,6 @@ impl DenseNetConfig {
                 transitions.push(Transition {
                     norm: self.norm(channels, device),
                     conv: convolution([channels, channels / 2], 1, 1, Fan::In, device),
-                    pool: AvgPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
                 });
                 channels /= 2;
             }
@@ -131,7 +130,6 @@ impl DenseNetConfig {
                     device,
                 ),
                 norm0: self.norm(self.initial_channels, device),
-                pool0: stem_pool(),
                 denseblocks,
                 transitions,
                 norm5: self.norm(channels, device),
@@ -165,10 +163,8 @@ pub struct DenseNet {
 pub struct DenseNetFeatures {
     /// 7×7 convolution with stride 2.
     pub conv0: Conv2d,
-    /// Norm behind it.
+    /// Norm behind it, before a 3×3 maximum with stride 2.
     pub norm0: BatchNorm,
-    /// 3×3 maximum with stride 2.
-    pub pool0: MaxPool2d,
     /// The dense blocks.
     pub denseblocks: Vec<DenseBlock>,
     /// A transition behind each block but the last.
@@ -197,22 +193,24 @@ pub struct DenseLayer {
     pub conv2: Conv2d,
 }
 
-/// Halves the channels, the height and the width between two blocks.
+/// A mean over 2×2 pixels behind norm and ReLU, then a 1×1 convolution: halves the channels, the height and the
+/// width between two blocks. (The paper has the mean behind the convolution, with which it commutes: here that has a
+/// quarter of the pixels.)
 #[derive(Module, Debug)]
 pub struct Transition {
     /// Norm over the block's channels.
     pub norm: BatchNorm,
     /// 1×1 convolution to half of them.
     pub conv: Conv2d,
-    /// 2×2 mean with stride 2.
-    pub pool: AvgPool2d,
 }
 
 impl DenseLayer {
     /// The layer's new channels, `[batch, growth_rate, height, width]`.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        let bottleneck = self.conv1.forward(relu(self.norm1.forward(input)));
-        self.conv2.forward(relu(self.norm2.forward(bottleneck)))
+        let bottleneck = self.norm1.forward_relu(input, Pool::None);
+        let bottleneck = kernels::convolution(&self.conv1, bottleneck);
+        let bottleneck = self.norm2.forward_relu(bottleneck, Pool::None);
+        kernels::convolution(&self.conv2, bottleneck)
     }
 }
 
@@ -230,6 +228,10 @@ impl DenseBlock {
 
     /// `input` with the channels of every layer behind it.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
+        #[cfg(feature = "flex")]
+        if kernels::serve(&input) && !self.is_synchronised(&input) {
+            return self.forward_in_place(input);
+        }
         self.layers.iter().fold(input, |features, layer| {
             let new = layer.forward(features.clone());
             Tensor::cat(vec![features, new], 1)
@@ -247,8 +249,7 @@ impl Transition {
 
     /// `[batch, channels, height, width]` → `[batch, channels / 2, height / 2, width / 2]`.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        self.pool
-            .forward(self.conv.forward(relu(self.norm.forward(input))))
+        kernels::convolution(&self.conv, self.norm.forward_relu(input, Pool::Mean))
     }
 }
 
@@ -257,15 +258,15 @@ impl Classifier for DenseNet {
 
     fn features(&self, images: Tensor<4>) -> Tensor<4> {
         let features = &self.features;
-        let stem = relu(features.norm0.forward(features.conv0.forward(images)));
-        let mut map = features.pool0.forward(stem);
+        let stem = kernels::convolution(&features.conv0, images);
+        let mut map = features.norm0.forward_relu(stem, Pool::Maximum);
         for (index, block) in features.denseblocks.iter().enumerate() {
             map = block.forward(map);
             if let Some(transition) = features.transitions.get(index) {
                 map = transition.forward(map);
             }
         }
-        relu(features.norm5.forward(map))
+        features.norm5.forward_relu(map, Pool::None)
     }
 
     fn classifier(&self) -> &Linear {

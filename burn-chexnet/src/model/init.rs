@@ -1,7 +1,6 @@
 //! Layers with torchvision's initialisation, shared by the networks.
 
 use burn::nn::conv::{Conv2d, Conv2dConfig};
-use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
 use burn::nn::{Initializer, Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::{Device, Tensor};
 
@@ -34,14 +33,6 @@ pub(super) fn convolution(
             fan_out_only: matches!(fan, Fan::Out),
         })
         .init(device)
-}
-
-/// The 3×3 maximum with stride 2 behind the first convolution.
-pub(super) fn stem_pool() -> MaxPool2d {
-    MaxPool2dConfig::new([3, 3])
-        .with_strides([2, 2])
-        .with_padding(PaddingConfig2d::Explicit(1, 1, 1, 1))
-        .init()
 }
 
 /// PyTorch's default linear layer: weights uniform in ±1/√inputs, bias likewise or zero.

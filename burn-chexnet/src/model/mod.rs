@@ -1,10 +1,12 @@
 //! The networks: DenseNet-121/161/169/201 and ResNet-50 with torchvision's structure,
 //! initialisation and key names, behind one small trait.
 //!
-//! May use `norm`; may not know data, loss or training.
+//! May use `norm` and `kernels`; may not know data, loss or training.
 
 mod count;
 mod densenet;
+#[cfg(feature = "flex")]
+mod in_place;
 mod init;
 mod resnet;
 

@@ -4,11 +4,11 @@
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::nn::conv::Conv2d;
-use burn::nn::pool::MaxPool2d;
 use burn::tensor::{Device, Tensor, activation::relu};
 
 use super::Classifier;
-use super::init::{Fan, convolution, linear, stem_pool};
+use super::init::{Fan, convolution, linear};
+use crate::kernels::{self, Pool};
 use crate::norm::{BatchNorm, EPSILON, SumOfAll};
 
 /// Output channels of a bottleneck for each channel of its 3×3 convolution.
@@ -91,7 +91,6 @@ impl ResNetConfig {
         ResNet {
             conv1: convolution([self.in_channels, 64], 7, 2, Fan::Out, device),
             bn1: self.norm(64, device),
-            maxpool: stem_pool(),
             layer1: stage(0),
             layer2: stage(1),
             layer3: stage(2),
@@ -131,8 +130,6 @@ pub struct ResNet {
     pub conv1: Conv2d,
     /// Norm behind it.
     pub bn1: BatchNorm,
-    /// 3×3 maximum with stride 2.
-    pub maxpool: MaxPool2d,
     /// First stage, 256 channels.
     pub layer1: Vec<Bottleneck>,
     /// Second stage, 512 channels.
@@ -190,14 +187,17 @@ impl Bottleneck {
     /// `[batch, channels, height, width]` → `[batch, 4 · width, height / stride, width / stride]`.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let shortcut = match &self.downsample {
-            Some(downsample) => downsample
-                .norm
-                .forward(downsample.conv.forward(input.clone())),
+            Some(downsample) => {
+                let map = kernels::convolution(&downsample.conv, input.clone());
+                downsample.norm.forward(map)
+            }
             None => input.clone(),
         };
-        let map = relu(self.bn1.forward(self.conv1.forward(input)));
-        let map = relu(self.bn2.forward(self.conv2.forward(map)));
-        let map = self.bn3.forward(self.conv3.forward(map));
+        let map = kernels::convolution(&self.conv1, input);
+        let map = self.bn1.forward_relu(map, Pool::None);
+        let map = kernels::convolution(&self.conv2, map);
+        let map = self.bn2.forward_relu(map, Pool::None);
+        let map = self.bn3.forward(kernels::convolution(&self.conv3, map));
         relu(map + shortcut)
     }
 }
@@ -206,11 +206,12 @@ impl Classifier for ResNet {
     const CLASSIFIER: &'static str = "fc";
 
     fn features(&self, images: Tensor<4>) -> Tensor<4> {
-        let stem = relu(self.bn1.forward(self.conv1.forward(images)));
+        let stem = kernels::convolution(&self.conv1, images);
+        let stem = self.bn1.forward_relu(stem, Pool::Maximum);
         [&self.layer1, &self.layer2, &self.layer3, &self.layer4]
             .into_iter()
             .flatten()
-            .fold(self.maxpool.forward(stem), |map, block| block.forward(map))
+            .fold(stem, |map, block| block.forward(map))
     }
 
     fn classifier(&self) -> &Linear {

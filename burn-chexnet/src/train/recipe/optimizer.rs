@@ -7,6 +7,8 @@ use burn::optim::ModuleOptimizer;
 use burn_dist::optimizer::{Adam, Sgd, WeightDecay};
 use serde::{Deserialize, Serialize};
 
+use crate::kernels::FusedAdam;
+
 use super::text::Text;
 
 /// Which optimiser moves the weights, with PyTorch's defaults for what is not named.
@@ -55,9 +57,11 @@ impl Default for OptimizerChoice {
 impl OptimizerChoice {
     /// The optimiser.
     pub(in crate::train) fn optimizer(self) -> ModuleOptimizer {
-        let adam = |weight_decay| Adam {
-            weight_decay,
-            ..Adam::default()
+        let adam = |weight_decay| {
+            FusedAdam(Adam {
+                weight_decay,
+                ..Adam::default()
+            })
         };
         match self {
             Self::Adam { weight_decay } => adam(WeightDecay::Gradient(weight_decay)).into(),

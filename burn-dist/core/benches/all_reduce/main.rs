@@ -13,6 +13,7 @@
 mod contenders;
 mod goals;
 mod limits;
+mod over_bytes;
 #[path = "../../../../benches/report/mod.rs"]
 mod report;
 

@@ -1,0 +1,283 @@
+//! The two products that all convolutions are made of, each on one thread.
+//!
+//! Feature maps lie channels last, so that a row holds the channels of a pixel, and the columns of a
+//! product are channels of its result: a panel of them fills the registers, one row's value after the
+//! other is multiplied with it. A convolution needs no copy of its patches for that: the rows of the
+//! left side begin where the pixels of a patch's first column do, and are as deep as a patch is wide.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::matrix::MatrixMut;
+
+/// Columns of a panel: as many as this machine multiplies at once.
+pub fn panel_width() -> usize {
+    struct Width;
+    impl WithSimd for Width {
+        type Output = usize;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F32_LANES * vectors::<S>()
+        }
+    }
+    Arch::new().dispatch(Width)
+}
+
+/// Vectors of a panel: two fill the registers with what is summed for six or eight rows; of vectors
+/// of four floats it takes four, where there are registers enough.
+const fn vectors<S: Simd>() -> usize {
+    if S::F32_LANES == 4 && S::REGISTER_COUNT >= 32 {
+        4
+    } else {
+        2
+    }
+}
+
+/// Where the rows of the left side begin.
+#[derive(Clone, Debug, Default)]
+pub struct Starts {
+    starts: Vec<usize>,
+    last: usize,
+}
+
+impl Starts {
+    /// As `starts` says.
+    pub fn new(starts: impl IntoIterator<Item = usize>) -> Self {
+        let starts: Vec<usize> = starts.into_iter().collect();
+        let last = starts.iter().copied().max().unwrap_or(0);
+        Self { starts, last }
+    }
+
+    /// `rows` of them, `stride` apart.
+    pub fn every(stride: usize, rows: usize) -> Self {
+        Self::new((0..rows).map(|row| row * stride))
+    }
+
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether all rows, `depth` long, lie in `floats`.
+    fn fit(&self, depth: usize, floats: usize) -> bool {
+        self.starts.is_empty() || self.last + depth <= floats
+    }
+}
+
+/// `output[r][c] = Σₖ left[starts[r] + k] · panel[k][c]` for the columns of `output`, with what is
+/// there already if `add`. `panel` is `[depth, panel_width()]`, of which the columns that `output`
+/// lacks are not used.
+pub fn multiply(
+    left: &[f32],
+    starts: &Starts,
+    depth: usize,
+    panel: &[f32],
+    output: &mut MatrixMut,
+    add: bool,
+) {
+    assert_eq!(output.rows(), starts.len());
+    assert!(starts.fit(depth, left.len()));
+    struct Call<'a, 'b> {
+        left: &'a [f32],
+        starts: &'a [usize],
+        depth: usize,
+        panel: &'a [f32],
+        output: &'a mut MatrixMut<'b>,
+        add: bool,
+    }
+    impl WithSimd for Call<'_, '_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            match (vectors::<S>(), S::REGISTER_COUNT) {
+                (4, _) => self.tiles::<S, 6, 4>(simd),
+                (_, 32) => self.tiles::<S, 8, 2>(simd),
+                _ => self.tiles::<S, 6, 2>(simd),
+            }
+        }
+    }
+    impl Call<'_, '_> {
+        #[inline(always)]
+        fn tiles<S: Simd, const ROWS: usize, const VECTORS: usize>(mut self, simd: S) {
+            let width = VECTORS * S::F32_LANES;
+            assert!(self.panel.len() >= self.depth * width && self.output.width() <= width);
+            let rows = self.starts.len();
+            let mut row = 0;
+            while row + ROWS <= rows {
+                self.tile::<S, ROWS, VECTORS>(simd, row);
+                row += ROWS;
+            }
+            match rows - row {
+                0 => {}
+                1 => self.tile::<S, 1, VECTORS>(simd, row),
+                2 => self.tile::<S, 2, VECTORS>(simd, row),
+                3 => self.tile::<S, 3, VECTORS>(simd, row),
+                4 => self.tile::<S, 4, VECTORS>(simd, row),
+                5 => self.tile::<S, 5, VECTORS>(simd, row),
+                6 => self.tile::<S, 6, VECTORS>(simd, row),
+                _ => self.tile::<S, 7, VECTORS>(simd, row),
+            }
+        }
+
+        #[inline(always)]
+        fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(&mut self, simd: S, row: usize) {
+            let starts = &self.starts[row..row + ROWS];
+            // SAFETY: `fit` has looked at all starts.
+            let left: [*const f32; ROWS] =
+                std::array::from_fn(|i| unsafe { self.left.as_ptr().add(starts[i]) });
+            let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+            let mut panel = self.panel.as_ptr().cast::<S::f32s>();
+            for k in 0..self.depth {
+                // SAFETY: a panel has `depth` rows of so many vectors, and a left row `depth` floats.
+                unsafe {
+                    let columns: [S::f32s; VECTORS] =
+                        std::array::from_fn(|v| panel.add(v).read_unaligned());
+                    for (sums, left) in sums.iter_mut().zip(left) {
+                        let value = simd.splat_f32s(*left.add(k));
+                        for (sum, column) in sums.iter_mut().zip(columns) {
+                            *sum = simd.mul_add_e_f32s(value, column, *sum);
+                        }
+                    }
+                    panel = panel.add(VECTORS);
+                }
+            }
+            for (i, sums) in sums.iter().enumerate() {
+                store(simd, sums, self.output.row(row + i), self.add);
+            }
+        }
+    }
+    Arch::new().dispatch(Call {
+        left,
+        starts: &starts.starts,
+        depth,
+        panel,
+        output,
+        add,
+    });
+}
+
+/// `output[i][c] += Σᵣ left[starts[r] + i] · right[r · stride + c]` for i below `count` and the
+/// columns c of a panel: `output` is `[count, panel_width()]`.
+pub fn outer(
+    left: &[f32],
+    starts: &Starts,
+    count: usize,
+    right: &[f32],
+    stride: usize,
+    output: &mut [f32],
+) {
+    assert!(starts.fit(count, left.len()));
+    struct Call<'a> {
+        left: &'a [f32],
+        starts: &'a [usize],
+        count: usize,
+        right: &'a [f32],
+        stride: usize,
+        output: &'a mut [f32],
+    }
+    impl WithSimd for Call<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            match (vectors::<S>(), S::REGISTER_COUNT) {
+                (4, _) => self.tiles::<S, 6, 4>(simd),
+                (_, 32) => self.tiles::<S, 8, 2>(simd),
+                _ => self.tiles::<S, 6, 2>(simd),
+            }
+        }
+    }
+    impl Call<'_> {
+        #[inline(always)]
+        fn tiles<S: Simd, const ROWS: usize, const VECTORS: usize>(mut self, simd: S) {
+            let width = VECTORS * S::F32_LANES;
+            let last = self.starts.len().checked_sub(1);
+            assert!(last.is_none_or(|last| last * self.stride + width <= self.right.len()));
+            assert!(self.output.len() >= self.count * width);
+            let mut first = 0;
+            while first + ROWS <= self.count {
+                self.tile::<S, ROWS, VECTORS>(simd, first);
+                first += ROWS;
+            }
+            match self.count - first {
+                0 => {}
+                1 => self.tile::<S, 1, VECTORS>(simd, first),
+                2 => self.tile::<S, 2, VECTORS>(simd, first),
+                3 => self.tile::<S, 3, VECTORS>(simd, first),
+                4 => self.tile::<S, 4, VECTORS>(simd, first),
+                5 => self.tile::<S, 5, VECTORS>(simd, first),
+                6 => self.tile::<S, 6, VECTORS>(simd, first),
+                _ => self.tile::<S, 7, VECTORS>(simd, first),
+            }
+        }
+
+        #[inline(always)]
+        fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
+            &mut self,
+            simd: S,
+            first: usize,
+        ) {
+            let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+            let left = self.left[first..].as_ptr();
+            let mut right = self.right.as_ptr();
+            for start in self.starts {
+                // SAFETY: `fit` has looked at all starts, the assertion at the last row on the right;
+                // behind that one the pointer may point anywhere, so it wraps.
+                unsafe {
+                    let columns: [S::f32s; VECTORS] =
+                        std::array::from_fn(|v| right.cast::<S::f32s>().add(v).read_unaligned());
+                    let left = left.add(*start);
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        let value = simd.splat_f32s(*left.add(i));
+                        for (sum, column) in sums.iter_mut().zip(columns) {
+                            *sum = simd.mul_add_e_f32s(value, column, *sum);
+                        }
+                    }
+                }
+                right = right.wrapping_add(self.stride);
+            }
+            let width = VECTORS * S::F32_LANES;
+            for (i, sums) in sums.iter().enumerate() {
+                let output = &mut self.output[(first + i) * width..][..width];
+                store(simd, sums, output, true);
+            }
+        }
+    }
+    Arch::new().dispatch(Call {
+        left,
+        starts: &starts.starts,
+        count,
+        right,
+        stride,
+        output,
+    });
+}
+
+/// As many of `sums` as `output` has room for.
+#[inline(always)]
+fn store<S: Simd, const VECTORS: usize>(
+    simd: S,
+    sums: &[S::f32s; VECTORS],
+    output: &mut [f32],
+    add: bool,
+) {
+    if output.len() == VECTORS * S::F32_LANES {
+        for (sum, output) in sums.iter().zip(output.chunks_exact_mut(S::F32_LANES)) {
+            let output = output.as_mut_ptr().cast::<S::f32s>();
+            // SAFETY: a chunk is as long as a vector.
+            unsafe {
+                let value = if add {
+                    simd.add_f32s(output.read_unaligned(), *sum)
+                } else {
+                    *sum
+                };
+                output.write_unaligned(value);
+            }
+        }
+    } else {
+        let sums: &[f32] = bytemuck::cast_slice(sums);
+        for (output, sum) in output.iter_mut().zip(sums) {
+            *output = if add { *output + sum } else { *sum };
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A dense block on one buffer, with a kernel for each layer.
+
+use burn::tensor::Tensor;
+
+use super::{DenseBlock, DenseLayer};
+use crate::kernels::{GrowingMap, LayerWeights};
+use crate::norm::values_per_channel;
+
+impl DenseBlock {
+    /// Whether a norm needs what other processes have, between the two convolutions of a layer.
+    pub(super) fn is_synchronised(&self, input: &Tensor<4>) -> bool {
+        let mut norms = self.layers.iter().flat_map(DenseLayer::norms);
+        norms.any(|norm| norm.is_synchronised() && norm.is_of_batch(input))
+    }
+
+    /// As [`forward`](Self::forward), where kernels serve the input.
+    pub(super) fn forward_in_place(&self, input: Tensor<4>) -> Tensor<4> {
+        let growth = |layer: &DenseLayer| layer.conv2.weight.val().dims()[0];
+        let channels = input.dims()[1] + self.layers.iter().map(growth).sum::<usize>();
+        let values = values_per_channel(&input);
+        let mut norms = self.layers.iter().flat_map(DenseLayer::norms);
+        let of_batch = norms.any(|norm| norm.is_of_batch(&input));
+        let map = GrowingMap::new(input.clone(), channels, of_batch);
+        let complete = self.layers.iter().fold(map, |map, layer| {
+            let norms = layer
+                .norms()
+                .map(|norm| norm.weights(norm.is_of_batch(&input)));
+            let (map, used) = map.append(LayerWeights {
+                norms,
+                convolutions: [layer.conv1.weight.val(), layer.conv2.weight.val()],
+            });
+            for (norm, used) in layer.norms().into_iter().zip(used) {
+                if norm.is_of_batch(&input) {
+                    norm.learn(used.mean, used.variance, values);
+                }
+            }
+            map
+        });
+        complete.complete()
+    }
+}
+
+impl DenseLayer {
+    fn norms(&self) -> [&crate::norm::BatchNorm; 2] {
+        [&self.norm1, &self.norm2]
+    }
+}
