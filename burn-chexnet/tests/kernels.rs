@@ -1,7 +1,7 @@
 //! The networks with kernels against the same with Burn's operations, in 32 and in 64 bit.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Device, Distribution, Gradients, Tensor, TensorData};
@@ -130,15 +130,20 @@ fn assert_near<M: Classifier>(model: impl Fn() -> M, images: &Tensor<4>, what: &
     }
 }
 
+/// There is one generator in a process, and tests run side by side.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn images(shape: [usize; 4], device: &Device) -> Tensor<4> {
+    let _alone = alone();
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
 }
 
-/// The same model each time. One at a time: there is one generator in a process, and weights are drawn when they are
-/// first looked at.
+/// The same model each time. (Weights are drawn when they are first looked at: `map` looks at all.)
 fn alike<M: Module>(device: &Device, build: impl Fn() -> M) -> M {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     device.seed(7);
     build().map(&mut Disturb)
 }
@@ -268,22 +273,5 @@ fn a_norm_alone_is_burns_with_each_pool() {
         }
         let expected = values(plain(|| norm.forward(input.clone())));
         assert!(distance(&values(norm.forward(input)), &expected) < 1e-5);
-    }
-}
-
-/// A backend without kernels takes Burn's operations.
-#[test]
-fn ndarray_takes_the_plain_path() {
-    let flex = Device::flex().autodiff();
-    #[allow(deprecated)]
-    let ndarray = Device::ndarray().autodiff();
-    let input = images([2, 3, 32, 40], &flex);
-    let expected = pass(&disturbed(&small(3), &flex), &input);
-    let moved = disturbed(&small(3), &flex).fork(&ndarray);
-    let found = pass(&moved, &Tensor::from_data(input.into_data(), &ndarray));
-    // Ill-conditioned as in `assert_near`: what is far off shows, rounding does not.
-    for (found, expected) in found.iter().zip(&expected) {
-        let apart = distance(&found.1, &expected.1);
-        assert!(apart < 2e-2, "{}: {apart:e}", found.0);
     }
 }
