@@ -161,6 +161,7 @@ impl BatchNorm {
     }
 
     /// Whether the statistics of a batch are those of the batches of all processes.
+    #[cfg(feature = "flex")]
     pub(crate) fn is_synchronised(&self) -> bool {
         self.sum_of_all.is_some()
     }

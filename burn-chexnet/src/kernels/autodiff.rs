@@ -9,6 +9,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{AutodiffBackend, TensorMetadata};
 
+#[cfg(feature = "train")]
 use super::cpu::adam::AdamStep;
 use super::cpu::dense_layer::{Block, Layer};
 use super::operations::{
@@ -231,6 +232,7 @@ impl<B: Gradients, C: CheckpointStrategy> Operations for Autodiff<B, C> {
     }
 
     /// Without a tape: an optimiser moves weights behind it.
+    #[cfg(feature = "train")]
     fn adam(
         weights: FloatTensor<Self>,
         gradient: FloatTensor<Self>,

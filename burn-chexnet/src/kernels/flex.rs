@@ -8,6 +8,7 @@ use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Shape};
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
 
+#[cfg(feature = "train")]
 use super::cpu::adam::AdamStep;
 use super::cpu::affine::NormParameters;
 use super::cpu::convolution::Convolution;
@@ -290,6 +291,7 @@ impl Operations for Flex {
         FlexTensor::from_arc(buffer.data_arc(), map_layout(shape), DType::F32)
     }
 
+    #[cfg(feature = "train")]
     fn adam(
         weights: FlexTensor,
         gradient: FlexTensor,

@@ -31,7 +31,9 @@ use std::cell::Cell;
 #[cfg(feature = "flex")]
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::Conv2d;
-use burn::tensor::{DType, Tensor, activation::relu};
+#[cfg(feature = "flex")]
+use burn::tensor::DType;
+use burn::tensor::{Tensor, activation::relu};
 
 #[cfg(feature = "train")]
 pub use adam::FusedAdam;
@@ -75,11 +77,9 @@ pub fn release_memory() {
 }
 
 /// Whether kernels work on `input`.
+#[cfg(feature = "flex")]
 pub(crate) fn serve<const D: usize>(input: &Tensor<D>) -> bool {
-    #[cfg(feature = "flex")]
     let served = operations::is_served(&input.device());
-    #[cfg(not(feature = "flex"))]
-    let served = false;
     served && !PLAIN.get() && input.dtype() == DType::F32 && input.shape().num_elements() > 0
 }
 

@@ -5,6 +5,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, DispatchDevice, ExtensionType, backend_extension};
 use burn::tensor::Device;
 
+#[cfg(feature = "train")]
 use super::cpu::adam::AdamStep;
 use super::cpu::affine::Norm;
 use super::cpu::dense_layer::{Block, Layer};
@@ -105,6 +106,7 @@ pub trait Operations: Backend {
     fn leave_block(buffer: FloatTensor<Self>, block: Block) -> FloatTensor<Self>;
 
     /// A step of Adam: weights, mean of gradients, mean of squares.
+    #[cfg(feature = "train")]
     fn adam(
         weights: FloatTensor<Self>,
         gradient: FloatTensor<Self>,

@@ -4,6 +4,7 @@ use burn::backend::Dispatch;
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::Tensor;
 
+#[cfg(feature = "train")]
 use super::cpu::adam::AdamStep;
 use super::cpu::affine::Norm;
 use super::cpu::dense_layer::{Block, Layer};

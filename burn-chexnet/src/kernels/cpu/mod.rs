@@ -1,5 +1,6 @@
 //! Kernels for the CPU: slices in, slices out; no Burn here.
 
+#[cfg(feature = "train")]
 pub mod adam;
 pub mod affine;
 pub mod channels;
