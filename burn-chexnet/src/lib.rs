@@ -18,7 +18,7 @@
 //! | `predict` | `predict` | image files in, probabilities and heat maps out |
 //! | `train` | `train` | a training run: data, loop, results, figures |
 //!
-//! Features: `flex` (default) is Burn's CPU backend; `weights` (default) reads and writes
+//! Features: `flex` (default) is Burn's CPU backend with the kernels for it; `weights` (default) reads and writes
 //! weights; `images` reads PNG and JPEG files; `predict` adds CSV and heat maps; `train` adds the data sets, the training loop, CSV and plots, which a program that
 //! only embeds the model does not need.
 //!

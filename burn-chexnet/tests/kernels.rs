@@ -4,9 +4,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::nn::PaddingConfig2d;
+use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::tensor::{DType, Device, Distribution, Gradients, Tensor, TensorData};
 use burn_chexnet::kernels::{Pool, plain};
-use burn_chexnet::model::{Classifier, DenseNet, DenseNetConfig, ResNetConfig};
+use burn_chexnet::model::{Classifier, DenseLayer, DenseNet, DenseNetConfig, ResNetConfig};
 use burn_chexnet::norm::BatchNorm;
 
 /// A DenseNet with everything in it, and numbers of channels that fill no vector.
@@ -273,5 +275,77 @@ fn a_norm_alone_is_burns_with_each_pool() {
         }
         let expected = values(plain(|| norm.forward(input.clone())));
         assert!(distance(&values(norm.forward(input)), &expected) < 1e-5);
+    }
+}
+
+/// The fields of the layers are public: what is put there is computed as it is.
+#[test]
+fn layers_that_the_kernels_do_not_know_are_burns() {
+    let device = Device::flex().autodiff();
+    let images = images([2, 3, 40, 33], &device);
+    let convolution = |channels: [usize; 2], kernel: usize, bias: bool| {
+        let border = kernel / 2;
+        Conv2dConfig::new(channels, [kernel; 2])
+            .with_padding(PaddingConfig2d::Explicit(border, border, border, border))
+            .with_bias(bias)
+            .init(&device)
+    };
+    let with = |layer: fn(&mut DenseLayer, Conv2d), [inputs, outputs]: [usize; 2], kernel, bias| {
+        let model = || {
+            alike(&device, || {
+                let mut model = small(3).init(&device);
+                let convolution = convolution([inputs, outputs], kernel, bias);
+                layer(&mut model.features.denseblocks[0].layers[0], convolution);
+                model
+            })
+        };
+        assert_near(model, &images, &format!("{inputs} {kernel} {bias}"));
+    };
+    with(
+        |layer, convolution| layer.conv1 = convolution,
+        [7, 15],
+        1,
+        true,
+    );
+    with(
+        |layer, convolution| layer.conv1 = convolution,
+        [7, 15],
+        3,
+        false,
+    );
+    with(
+        |layer, convolution| layer.conv2 = convolution,
+        [15, 5],
+        5,
+        false,
+    );
+    with(
+        |layer, convolution| layer.conv2 = convolution,
+        [15, 5],
+        3,
+        true,
+    );
+}
+
+#[test]
+#[should_panic(expected = "other channels")]
+fn a_norm_over_other_channels_panics() {
+    let device = Device::flex();
+    BatchNorm::new(4, &device).forward(images([1, 5, 2, 2], &device));
+}
+
+/// The same configuration gives the same weights on any machine with these instructions.
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let device = Device::flex().autodiff();
+    let images = images([3, 3, 64, 48], &device);
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let model = disturbed(&small(3), &device);
+        pool.build().unwrap().install(|| pass(&model, &images))
+    };
+    let one = with(1);
+    for threads in [2, 3, 8] {
+        assert!(with(threads) == one, "{threads} threads");
     }
 }

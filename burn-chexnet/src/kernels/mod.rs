@@ -87,17 +87,32 @@ pub(crate) fn serve<const D: usize>(input: &Tensor<D>) -> bool {
 pub(crate) fn convolution(layer: &Conv2d, input: Tensor<4>) -> Tensor<4> {
     #[cfg(feature = "flex")]
     if serve(&input)
-        && let Some(slide) = slide(layer, &input)
+        && let Some(slide) = slide(layer)
+        && fits(layer, &input, slide)
     {
         return tensors::convolution(input, layer.weight.val(), slide);
     }
     layer.forward(input)
 }
 
-/// How `layer` slides over `input`, if that is a way that the kernels know.
+/// Whether a kernel makes the two convolutions of a layer of a dense block: 1×1, then 3×3 that keeps the size.
 #[cfg(feature = "flex")]
-fn slide(layer: &Conv2d, input: &Tensor<4>) -> Option<operations::Slide> {
-    let [outputs, inputs, kernel, width] = layer.weight.val().dims();
+pub(crate) fn know_dense_layer(first: &Conv2d, second: &Conv2d) -> bool {
+    let of = |layer: &Conv2d| Some((layer.weight.val().dims()[2], slide(layer)?));
+    let known = |kernel: usize| {
+        let padding = kernel / 2;
+        Some((kernel, operations::Slide { stride: 1, padding }))
+    };
+    of(first) == known(1)
+        && of(second) == known(3)
+        && second.weight.val().dims()[1] == first.weight.val().dims()[0]
+}
+
+/// How `layer` slides, if that is a way that the kernels know: with a square kernel, the same in both directions,
+/// without groups, dilation and bias.
+#[cfg(feature = "flex")]
+fn slide(layer: &Conv2d) -> Option<operations::Slide> {
+    let [_, _, kernel, width] = layer.weight.val().dims();
     let padding = match layer.padding {
         PaddingConfig2d::Valid => 0,
         PaddingConfig2d::Explicit(top, left, bottom, right)
@@ -107,19 +122,23 @@ fn slide(layer: &Conv2d, input: &Tensor<4>) -> Option<operations::Slide> {
         }
         _ => return None,
     };
-    let [_, channels, height, columns] = input.dims();
     let known = layer.bias.is_none()
         && layer.groups == 1
         && layer.dilation == [1, 1]
         && kernel == width
-        && layer.stride == [layer.stride[0]; 2]
-        && outputs > 0
-        && channels == inputs
-        && height.min(columns) + 2 * padding >= kernel;
+        && layer.stride == [layer.stride[0]; 2];
     known.then_some(operations::Slide {
         stride: layer.stride[0],
         padding,
     })
+}
+
+/// Whether `input` has the channels of `layer`, and a place for its kernel; what has not is left to Burn, which says so.
+#[cfg(feature = "flex")]
+fn fits(layer: &Conv2d, input: &Tensor<4>, slide: operations::Slide) -> bool {
+    let [_, inputs, kernel, _] = layer.weight.val().dims();
+    let [_, channels, height, width] = input.dims();
+    channels == inputs && height.min(width) + 2 * slide.padding >= kernel
 }
 
 /// ReLU of `normalised` if `with_relu`, then the pool; with Burn's own operations.

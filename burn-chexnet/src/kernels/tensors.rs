@@ -31,6 +31,21 @@ impl NormWeights {
         }
     }
 
+    fn assert_channels(&self, channels: usize) {
+        for tensor in [
+            &self.weight,
+            &self.bias,
+            &self.running_mean,
+            &self.running_variance,
+        ] {
+            assert_eq!(
+                tensor.dims(),
+                [channels],
+                "the norm is one over other channels"
+            );
+        }
+    }
+
     fn into_tensors(self) -> NormTensors<Dispatch> {
         NormTensors {
             weight: self.weight.into_dispatch(),
@@ -61,12 +76,17 @@ pub(super) fn convolution(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> 
 }
 
 /// `input` normalised, then its ReLU if `relu`, then pooled.
+///
+/// # Panics
+///
+/// If the norm is one over other channels.
 pub(crate) fn norm(
     input: Tensor<4>,
     weights: NormWeights,
     relu: bool,
     pool: Pool,
 ) -> (Tensor<4>, Statistics) {
+    weights.assert_channels(input.dims()[1]);
     let step = NormStep {
         norm: weights.norm(),
         relu,
@@ -117,7 +137,7 @@ impl GrowingMap {
     ///
     /// # Panics
     ///
-    /// If the layer does not read the channels that are there, or there is no room for its own.
+    /// If the layer or a norm of it does not read the channels that are there, or there is no room for its own.
     pub fn append(self, layer: LayerWeights) -> (Self, [Statistics; 2]) {
         let [bottleneck, inputs, _, _] = layer.convolutions[0].dims();
         let [growth, _, _, _] = layer.convolutions[1].dims();
@@ -125,6 +145,8 @@ impl GrowingMap {
         let channels = inputs + growth;
         assert!(channels <= self.block.channels, "the block is complete");
         let [norm_1, norm_2] = layer.norms;
+        norm_1.assert_channels(inputs);
+        norm_2.assert_channels(bottleneck);
         let geometry = Layer {
             block: self.block,
             inputs,

@@ -229,7 +229,7 @@ impl DenseBlock {
     /// `input` with the channels of every layer behind it.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         #[cfg(feature = "flex")]
-        if kernels::serve(&input) && !self.is_synchronised(&input) {
+        if kernels::serve(&input) && self.is_known_to_kernels(&input) {
             return self.forward_in_place(input);
         }
         self.layers.iter().fold(input, |features, layer| {

@@ -3,14 +3,18 @@
 use burn::tensor::Tensor;
 
 use super::{DenseBlock, DenseLayer};
-use crate::kernels::{GrowingMap, LayerWeights};
-use crate::norm::values_per_channel;
+use crate::kernels::{GrowingMap, LayerWeights, know_dense_layer};
+use crate::norm::{BatchNorm, values_per_channel};
 
 impl DenseBlock {
-    /// Whether a norm needs what other processes have, between the two convolutions of a layer.
-    pub(super) fn is_synchronised(&self, input: &Tensor<4>) -> bool {
-        let mut norms = self.layers.iter().flat_map(DenseLayer::norms);
-        norms.any(|norm| norm.is_synchronised() && norm.is_of_batch(input))
+    /// Whether all layers are such that a kernel makes them: their convolutions as in the paper, and no norm that
+    /// needs, between the two, what other processes have.
+    pub(super) fn is_known_to_kernels(&self, input: &Tensor<4>) -> bool {
+        self.layers.iter().all(|layer| {
+            let mut norms = layer.norms().into_iter();
+            know_dense_layer(&layer.conv1, &layer.conv2)
+                && !norms.any(|norm| norm.is_synchronised() && norm.is_of_batch(input))
+        })
     }
 
     /// As [`forward`](Self::forward), where kernels serve the input.
@@ -41,7 +45,7 @@ impl DenseBlock {
 }
 
 impl DenseLayer {
-    fn norms(&self) -> [&crate::norm::BatchNorm; 2] {
+    fn norms(&self) -> [&BatchNorm; 2] {
         [&self.norm1, &self.norm2]
     }
 }

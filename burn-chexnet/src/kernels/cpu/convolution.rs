@@ -4,7 +4,7 @@ use super::channels::add;
 use super::matrix::Shared;
 use super::memory::Memory;
 use super::panels::{Panels, Weights};
-use super::parallel::{fold, for_each};
+use super::parallel::{fold, for_each, parts};
 use super::product::{Starts, multiply, panel_width};
 use super::window::{Band, TILE, Window, place};
 
@@ -82,6 +82,7 @@ impl Convolution {
         let stride = self.outputs.next_multiple_of(panel_width());
         let sums = fold(
             window.bands(),
+            parts(window.batch * window.output_height() * pixels),
             || Panels::zeros(self.weights().patch(), self.outputs),
             |sums, index| {
                 let band = window.band(index);
@@ -97,6 +98,7 @@ impl Convolution {
                     }
                 });
             },
+            |sums, others| sums.add(&others),
         );
         self.weights().gradient(&sums, weights);
     }

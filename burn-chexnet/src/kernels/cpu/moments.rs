@@ -81,23 +81,19 @@ impl GradientSums {
         }
     }
 
-    /// The sums of all `parts`, of which there is one at least.
-    pub fn merge<'a>(parts: impl IntoIterator<Item = &'a Self>) -> [Vec<f32>; 2] {
-        let mut all: Option<Self> = None;
-        for part in parts {
-            match &mut all {
-                None => all = Some(part.clone()),
-                Some(all) => {
-                    let sums = [(&mut all.sum, &part.sum), (&mut all.moment, &part.moment)];
-                    for (all, part) in sums {
-                        all.iter_mut()
-                            .zip(part)
-                            .for_each(|(all, part)| *all += part);
-                    }
-                }
-            }
+    /// Adds the sums over other pixels.
+    pub fn merge(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.sum, &other.sum),
+            (&mut self.moment, &other.moment),
+        ];
+        for (sums, others) in sums {
+            sums.iter_mut().zip(others).for_each(|(sum, o)| *sum += o);
         }
-        let all = all.unwrap_or_else(|| Self::new(0));
-        [all.sum, all.moment].map(|sums| sums.into_iter().map(|sum| sum as f32).collect())
+    }
+
+    /// The sums of the gradient, and those of the products.
+    pub fn sums(&self) -> [Vec<f32>; 2] {
+        [&self.sum, &self.moment].map(|sums| sums.iter().map(|sum| *sum as f32).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! Weights as the products take them: panels of columns, and back.
 
+use super::channels;
 use super::matrix::Shared;
 use super::memory::Memory;
 use super::parallel::for_each;
@@ -60,6 +61,11 @@ impl Panels {
             depth,
             columns,
         }
+    }
+
+    /// Adds panels of the same sizes.
+    pub fn add(&mut self, other: &Self) {
+        channels::add(&mut self.memory, &other.memory);
     }
 
     pub fn count(&self) -> usize {
@@ -126,36 +132,29 @@ impl Weights {
     }
 
     /// Sums that lie as [`forward`](Self::forward)'s panels, as weights.
-    pub fn gradient(&self, sums: &[Panels], values: &mut [f32]) {
+    pub fn gradient(&self, sums: &Panels, values: &mut [f32]) {
         let (width, depth) = (panel_width(), self.patch());
         let values = Shared::new(values);
         for_each(self.outputs, |output| {
             let (panel, column) = (output / width, output % width);
             // SAFETY: each item writes the weights of its own output.
             let values = unsafe { values.slice_mut(output * depth, depth) };
-            for k in 0..depth {
-                let of_all = sums.iter().map(|sums| sums.panel(panel, k)[column]);
-                values[self.at(k, 0)] = of_all.sum();
+            let rows = sums.panel(panel, 0).chunks_exact(width);
+            for (k, row) in rows.enumerate() {
+                values[self.at(k, 0)] = row[column];
             }
         });
     }
 
     /// Sums that lie as [`transposed`](Self::transposed)'s panels, as weights; for kernels of one pixel.
-    pub fn gradient_of_transposed(&self, sums: &[Panels], values: &mut [f32]) {
+    pub fn gradient_of_transposed(&self, sums: &Panels, values: &mut [f32]) {
         assert_eq!(self.kernel, 1);
         let width = panel_width();
-        let values = Shared::new(values);
-        for_each(self.outputs, |output| {
-            // SAFETY: each item writes the weights of its own output.
-            let values = unsafe { values.slice_mut(output * self.inputs, self.inputs) };
-            values.fill(0.0);
-            for sums in sums {
-                for (panel, values) in values.chunks_mut(width).enumerate() {
-                    let row = &sums.panel(panel, output)[..values.len()];
-                    values.iter_mut().zip(row).for_each(|(v, sum)| *v += sum);
-                }
+        for (output, values) in values.chunks_exact_mut(self.inputs).enumerate() {
+            for (panel, values) in values.chunks_mut(width).enumerate() {
+                values.copy_from_slice(&sums.panel(panel, output)[..values.len()]);
             }
-        });
+        }
     }
 }
 
@@ -174,8 +173,14 @@ mod tests {
             let values: Vec<f32> = (0..outputs * weights.patch()).map(|i| i as f32).collect();
             let panels = weights.forward(&values);
             let mut back = vec![0.0; values.len()];
-            weights.gradient(&[panels], &mut back);
+            weights.gradient(&panels, &mut back);
             assert_eq!(back, values);
+            if kernel == 1 {
+                let panels = weights.transposed(&values);
+                back.fill(0.0);
+                weights.gradient_of_transposed(&panels, &mut back);
+                assert_eq!(back, values);
+            }
         }
     }
 }

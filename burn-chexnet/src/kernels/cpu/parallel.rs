@@ -1,15 +1,29 @@
-//! Work on all cores, with results that do not depend on which thread came first.
+//! Work on all cores, with results that do not depend on how many there are, nor on which thread came
+//! first: what is rounded together is cut by the sizes of the work alone.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// Threads that share the work.
-pub fn threads() -> usize {
-    rayon::current_num_threads()
+/// Pieces that work is cut into at least, where it can be: more than most machines have cores, and few
+/// enough that a piece is worth the way to its thread.
+pub const PIECES: usize = 16;
+
+/// Pixels over which a part of a sum is worth a place of its own, and adding it to the others.
+const PIXELS_OF_A_PART: usize = 384;
+
+/// Parts of a sum over `pixels`.
+pub fn parts(pixels: usize) -> usize {
+    (pixels / PIXELS_OF_A_PART).clamp(2, PIECES)
+}
+
+fn is_alone() -> bool {
+    rayon::current_num_threads() == 1
 }
 
 /// `work` with each of `0..items`, in any order.
 pub fn for_each(items: usize, work: impl Fn(usize) + Sync) {
-    if items <= 1 || threads() == 1 {
+    if items <= 1 || is_alone() {
         (0..items).for_each(work);
     } else {
         (0..items).into_par_iter().with_max_len(1).for_each(&work);
@@ -18,7 +32,7 @@ pub fn for_each(items: usize, work: impl Fn(usize) + Sync) {
 
 /// What `work` makes of each of `0..items`, in their order.
 pub fn map<R: Send>(items: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    if items <= 1 || threads() == 1 {
+    if items <= 1 || is_alone() {
         (0..items).map(work).collect()
     } else {
         (0..items)
@@ -29,30 +43,43 @@ pub fn map<R: Send>(items: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     }
 }
 
-/// What `work` makes of `0..items`, in as many parts as there are threads: each part begins with
-/// `start` and takes its share of the items in their order. So the parts, which come in order, hold
-/// the same bits however the threads run; with another number of threads their sums round otherwise.
+/// A sum over `0..items`: each of `parts` begins with `start` and takes its share of the items in their
+/// order; then `merge` adds neighbours, and neighbours of those, whoever made them.
 pub fn fold<S: Send>(
     items: usize,
+    parts: usize,
     start: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) + Sync,
-) -> Vec<S> {
-    let parts = threads().min(items).max(1);
+    merge: impl Fn(&mut S, S) + Sync,
+) -> S {
+    let parts = parts.min(items).max(1);
     let part = |index: usize| {
-        let mut state = start();
+        let mut sum = start();
         let range = items * index / parts..items * (index + 1) / parts;
-        range.for_each(|item| work(&mut state, item));
-        state
+        range.for_each(|item| work(&mut sum, item));
+        sum
     };
-    if parts == 1 {
-        vec![part(0)]
-    } else {
-        (0..parts)
-            .into_par_iter()
-            .with_max_len(1)
-            .map(part)
-            .collect()
+    tree(0..parts, &part, &merge)
+}
+
+fn tree<S: Send>(
+    parts: Range<usize>,
+    part: &(impl Fn(usize) -> S + Sync),
+    merge: &(impl Fn(&mut S, S) + Sync),
+) -> S {
+    if parts.len() == 1 {
+        return part(parts.start);
     }
+    let middle = parts.start + parts.len() / 2;
+    let first = || tree(parts.start..middle, part, merge);
+    let second = || tree(middle..parts.end, part, merge);
+    let (mut first, second) = if is_alone() {
+        (first(), second())
+    } else {
+        rayon::join(first, second)
+    };
+    merge(&mut first, second);
+    first
 }
 
 #[cfg(test)]
@@ -68,10 +95,14 @@ mod tests {
                 times[item].fetch_add(1, Ordering::Relaxed);
             });
             assert!(times.iter().all(|n| n.load(Ordering::Relaxed) == 1));
-            let parts = fold(items, Vec::new, |seen: &mut Vec<usize>, item| {
-                seen.push(item)
-            });
-            assert_eq!(parts.concat(), (0..items).collect::<Vec<_>>());
+            let joined = fold(
+                items,
+                5,
+                Vec::new,
+                |seen, item| seen.push(item),
+                |one, other| one.extend(other),
+            );
+            assert_eq!(joined, (0..items).collect::<Vec<_>>());
         }
     }
 }

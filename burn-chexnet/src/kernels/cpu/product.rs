@@ -63,6 +63,45 @@ impl Starts {
     }
 }
 
+/// A product that is made tile by tile.
+trait Tiles {
+    /// The tile of so many rows from `first` on, as wide as a panel.
+    fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(&mut self, simd: S, first: usize);
+}
+
+/// All `rows` of a product, in tiles whose sums fill the registers.
+#[inline(always)]
+fn in_tiles<S: Simd>(simd: S, rows: usize, product: &mut impl Tiles) {
+    match (vectors::<S>(), S::REGISTER_COUNT) {
+        (4, _) => tiles::<S, 6, 4>(simd, rows, product),
+        (_, 32) => tiles::<S, 8, 2>(simd, rows, product),
+        _ => tiles::<S, 6, 2>(simd, rows, product),
+    }
+}
+
+#[inline(always)]
+fn tiles<S: Simd, const ROWS: usize, const VECTORS: usize>(
+    simd: S,
+    rows: usize,
+    product: &mut impl Tiles,
+) {
+    let mut first = 0;
+    while first + ROWS <= rows {
+        product.tile::<S, ROWS, VECTORS>(simd, first);
+        first += ROWS;
+    }
+    match rows - first {
+        0 => {}
+        1 => product.tile::<S, 1, VECTORS>(simd, first),
+        2 => product.tile::<S, 2, VECTORS>(simd, first),
+        3 => product.tile::<S, 3, VECTORS>(simd, first),
+        4 => product.tile::<S, 4, VECTORS>(simd, first),
+        5 => product.tile::<S, 5, VECTORS>(simd, first),
+        6 => product.tile::<S, 6, VECTORS>(simd, first),
+        _ => product.tile::<S, 7, VECTORS>(simd, first),
+    }
+}
+
 /// `output[r][c] = Σₖ left[starts[r] + k] · panel[k][c]` for the columns of `output`, with what is
 /// there already if `add`. `panel` is `[depth, panel_width()]`, of which the columns that `output`
 /// lacks are not used.
@@ -88,37 +127,13 @@ pub fn multiply(
         type Output = ();
 
         #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            match (vectors::<S>(), S::REGISTER_COUNT) {
-                (4, _) => self.tiles::<S, 6, 4>(simd),
-                (_, 32) => self.tiles::<S, 8, 2>(simd),
-                _ => self.tiles::<S, 6, 2>(simd),
-            }
+        fn with_simd<S: Simd>(mut self, simd: S) {
+            let width = S::F32_LANES * vectors::<S>();
+            assert!(self.panel.len() >= self.depth * width && self.output.width() <= width);
+            in_tiles(simd, self.starts.len(), &mut self);
         }
     }
-    impl Call<'_, '_> {
-        #[inline(always)]
-        fn tiles<S: Simd, const ROWS: usize, const VECTORS: usize>(mut self, simd: S) {
-            let width = VECTORS * S::F32_LANES;
-            assert!(self.panel.len() >= self.depth * width && self.output.width() <= width);
-            let rows = self.starts.len();
-            let mut row = 0;
-            while row + ROWS <= rows {
-                self.tile::<S, ROWS, VECTORS>(simd, row);
-                row += ROWS;
-            }
-            match rows - row {
-                0 => {}
-                1 => self.tile::<S, 1, VECTORS>(simd, row),
-                2 => self.tile::<S, 2, VECTORS>(simd, row),
-                3 => self.tile::<S, 3, VECTORS>(simd, row),
-                4 => self.tile::<S, 4, VECTORS>(simd, row),
-                5 => self.tile::<S, 5, VECTORS>(simd, row),
-                6 => self.tile::<S, 6, VECTORS>(simd, row),
-                _ => self.tile::<S, 7, VECTORS>(simd, row),
-            }
-        }
-
+    impl Tiles for Call<'_, '_> {
         #[inline(always)]
         fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(&mut self, simd: S, row: usize) {
             let starts = &self.starts[row..row + ROWS];
@@ -179,38 +194,15 @@ pub fn outer(
         type Output = ();
 
         #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            match (vectors::<S>(), S::REGISTER_COUNT) {
-                (4, _) => self.tiles::<S, 6, 4>(simd),
-                (_, 32) => self.tiles::<S, 8, 2>(simd),
-                _ => self.tiles::<S, 6, 2>(simd),
-            }
-        }
-    }
-    impl Call<'_> {
-        #[inline(always)]
-        fn tiles<S: Simd, const ROWS: usize, const VECTORS: usize>(mut self, simd: S) {
-            let width = VECTORS * S::F32_LANES;
+        fn with_simd<S: Simd>(mut self, simd: S) {
+            let width = S::F32_LANES * vectors::<S>();
             let last = self.starts.len().checked_sub(1);
             assert!(last.is_none_or(|last| last * self.stride + width <= self.right.len()));
             assert!(self.output.len() >= self.count * width);
-            let mut first = 0;
-            while first + ROWS <= self.count {
-                self.tile::<S, ROWS, VECTORS>(simd, first);
-                first += ROWS;
-            }
-            match self.count - first {
-                0 => {}
-                1 => self.tile::<S, 1, VECTORS>(simd, first),
-                2 => self.tile::<S, 2, VECTORS>(simd, first),
-                3 => self.tile::<S, 3, VECTORS>(simd, first),
-                4 => self.tile::<S, 4, VECTORS>(simd, first),
-                5 => self.tile::<S, 5, VECTORS>(simd, first),
-                6 => self.tile::<S, 6, VECTORS>(simd, first),
-                _ => self.tile::<S, 7, VECTORS>(simd, first),
-            }
+            in_tiles(simd, self.count, &mut self);
         }
-
+    }
+    impl Tiles for Call<'_> {
         #[inline(always)]
         fn tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
             &mut self,

@@ -4,7 +4,7 @@
 use super::matrix::{MatrixMut, Shared};
 use super::memory::Memory;
 use super::panels::Panels;
-use super::parallel::threads;
+use super::parallel::PIECES;
 use super::product::{Starts, multiply, outer, panel_width};
 
 /// Floats of a panel that stay in the first cache while row after row is multiplied with it.
@@ -64,12 +64,12 @@ impl Window {
         (self.width + 2 * self.padding) * self.channels
     }
 
-    /// Rows of the result that are made together, so that what they need is near and all threads have
-    /// some.
+    /// Rows of the result that are made together, so that what they need is near and there are some for
+    /// all threads. (Half as many pieces as elsewhere: a band reads rows of its neighbours.)
     fn band_rows(&self) -> usize {
         let near = TILE / (self.pitch() * self.stride).max(1);
         let near = (near + self.stride).saturating_sub(self.kernel) / self.stride;
-        let shared = (self.batch * self.output_height()).div_ceil(2 * threads());
+        let shared = (self.batch * self.output_height()).div_ceil(PIECES / 2);
         near.min(shared).clamp(1, self.output_height().max(1))
     }
 

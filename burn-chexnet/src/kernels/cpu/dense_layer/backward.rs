@@ -6,7 +6,7 @@ use super::super::matrix::{Matrix, MatrixMut, Shared};
 use super::super::memory::Memory;
 use super::super::moments::GradientSums;
 use super::super::panels::{Panels, Weights};
-use super::super::parallel::fold;
+use super::super::parallel::{fold, parts};
 use super::super::product::{Starts, multiply, outer, panel_width};
 use super::super::window::{Band, Window, place};
 use super::rows::{accumulate, normalise_to_panels};
@@ -19,7 +19,7 @@ pub struct Gradients<'a> {
     pub convolutions: [&'a mut [f32]; 2],
 }
 
-/// What a part of a pass adds up.
+/// What a part of a pass adds up, and then all of it.
 struct Part {
     weights: Panels,
     /// Of the gradient behind the norm.
@@ -34,10 +34,9 @@ impl Part {
         }
     }
 
-    /// The weights' sums of each part, and the others' of all.
-    fn merge(parts: Vec<Self>) -> (Vec<Panels>, [Vec<f32>; 2]) {
-        let sums = GradientSums::merge(parts.iter().map(|part| &part.sums));
-        (parts.into_iter().map(|part| part.weights).collect(), sums)
+    fn merge(&mut self, other: Self) {
+        self.weights.add(&other.weights);
+        self.sums.merge(&other.sums);
     }
 }
 
@@ -61,10 +60,10 @@ impl Layer {
 
         // Of the bottleneck behind its norm and ReLU, where that let it through.
         let mut passed = Memory::take(hidden.len());
-        let (weights, [sum, moment]) =
-            self.through_growth(buffer, gradient, parameters, &affine, hidden, &mut passed);
-        self.growth_weights().gradient(&weights, convolution_2);
-        drop(weights);
+        let part = self.through_growth(buffer, gradient, parameters, &affine, hidden, &mut passed);
+        self.growth_weights().gradient(&part.weights, convolution_2);
+        let [sum, moment] = part.sums.sums();
+        drop(part);
         affine.gradient(&sum, &moment, weight_2, bias_2);
         let slope = affine.slope(self.norms[1].of_batch, &sum, &moment, self.block.pixels());
 
@@ -87,10 +86,10 @@ impl Layer {
             );
             (near, stride)
         };
-        let (weights, [sum, moment]) =
-            self.through_squeeze(buffer, gradient, parameters, &affine_1, tile);
+        let part = self.through_squeeze(buffer, gradient, parameters, &affine_1, tile);
         self.squeeze_weights()
-            .gradient_of_transposed(&weights, convolution_1);
+            .gradient_of_transposed(&part.weights, convolution_1);
+        let [sum, moment] = part.sums.sums();
         affine_1.gradient(&sum, &moment, weight_1, bias_1);
         if self.norms[0].of_batch {
             for channel in 0..self.inputs {
@@ -126,7 +125,7 @@ impl Layer {
         affine: &Affine,
         hidden: &[f32],
         passed: &mut [f32],
-    ) -> (Vec<Panels>, [Vec<f32>; 2]) {
+    ) -> Part {
         let width = self.block.width;
         let window = self.neighbours(self.bottleneck);
         let own = self.neighbours(self.growth);
@@ -135,8 +134,9 @@ impl Layer {
         let mean = &buffer[self.block.statistics_at()[0] + self.inputs..][..self.growth];
         let wide = self.growth.next_multiple_of(panel_width());
         let passed = Shared::new(passed);
-        let parts = fold(
+        fold(
             window.bands(),
+            parts(self.block.pixels()),
             || Part::new(9 * self.bottleneck, self.growth, self.bottleneck),
             |part, index| {
                 let band = window.band(index);
@@ -184,8 +184,8 @@ impl Layer {
                     }
                 });
             },
-        );
-        Part::merge(parts)
+            Part::merge,
+        )
     }
 
     /// Back through the 1×1 convolution and the norm and ReLU before it, into `gradient`. `tile` makes the
@@ -197,7 +197,7 @@ impl Layer {
         parameters: &Parameters,
         affine: &Affine,
         tile: impl Fn(usize, usize) -> (Memory, usize) + Sync,
-    ) -> (Vec<Panels>, [Vec<f32>; 2]) {
+    ) -> Part {
         let (channels, inputs) = (self.block.channels, self.inputs);
         let panels = self
             .squeeze_weights()
@@ -205,8 +205,9 @@ impl Layer {
         let width = panel_width();
         let pixels = self.block.tile(2 * inputs);
         let gradient = Shared::new(gradient);
-        let parts = fold(
+        fold(
             self.block.tiles(pixels),
+            parts(self.block.pixels()),
             || Part::new(self.bottleneck, inputs, inputs),
             |part, index| {
                 let first = index * pixels;
@@ -255,8 +256,8 @@ impl Layer {
                     );
                 });
             },
-        );
-        Part::merge(parts)
+            Part::merge,
+        )
     }
 
     /// The layer's own channels of a row of pixels.

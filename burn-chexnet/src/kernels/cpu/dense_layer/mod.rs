@@ -14,7 +14,7 @@ use super::affine::{Norm, NormParameters, Slope};
 use super::channels::through_statistics;
 use super::matrix::{Matrix, MatrixMut, Shared};
 use super::moments::Moments;
-use super::parallel::{for_each, map, threads};
+use super::parallel::{PIECES, for_each, map};
 use super::window::{TILE, Window};
 
 pub use backward::Gradients;
@@ -68,11 +68,11 @@ impl Block {
         [mean, mean + self.channels]
     }
 
-    /// Pixels that are worked on together: so many that what is read of them stays near, and that all
-    /// threads have some.
+    /// Pixels that are worked on together: so many that what is read of them stays near, and that there
+    /// are some for all threads.
     fn tile(&self, channels: usize) -> usize {
         let near = (TILE / channels.max(1)).clamp(48, 240);
-        let shared = self.pixels().div_ceil(2 * threads());
+        let shared = self.pixels().div_ceil(PIECES);
         near.min(shared)
             .next_multiple_of(24)
             .min(self.pixels())

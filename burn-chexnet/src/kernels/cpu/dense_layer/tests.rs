@@ -1,4 +1,5 @@
 //! A block of two layers against the definition in 64 bit, whose gradients are differences.
+#![allow(clippy::unwrap_used)]
 
 use super::super::affine::{Norm, NormParameters};
 use super::super::matrix::Shared;
@@ -130,11 +131,10 @@ impl Case {
             .map(|t| vec![0.0; t.len()])
             .collect::<Vec<_>>();
         let layers = self.layers.iter().zip(&kept).zip(tensors[1..].chunks(10));
-        for (((layer, kept), tensors), out) in layers.zip(gradients[1..].chunks_mut(10)).rev() {
+        let (out, _) = gradients[1..].as_chunks_mut::<10>();
+        for (((layer, kept), tensors), out) in layers.zip(out).rev() {
             let (hidden, [mean, variance]) = kept;
-            let [w1, b1, _, _, w2, b2, _, _, c1, c2] = out else {
-                unreachable!();
-            };
+            let [w1, b1, _, _, w2, b2, _, _, c1, c2] = out;
             let out = Gradients {
                 norms: [[w1, b1], [w2, b2]],
                 convolutions: [c1, c2],
@@ -259,5 +259,23 @@ fn gradients_are_differences() {
                 );
             }
         }
+    }
+}
+
+/// A run repeats to the last bit on a machine with other cores.
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let case = case([3, 28, 28, 40, 24, 8], [true, true]);
+    let tensors = case.tensors();
+    let gradient = values(7, case.block.pixels() * case.block.channels);
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build()
+            .unwrap()
+            .install(|| case.kernels(&tensors, &gradient))
+    };
+    let one = with(1);
+    for threads in [2, 3, 8] {
+        assert!(with(threads) == one, "{threads} threads");
     }
 }

@@ -1,0 +1,6 @@
+//! The operations on Burn's CPU backend: tensors to slices and back.
+
+mod backward;
+mod forward;
+mod geometry;
+mod memory;
