@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::Conv2dConfig;
 use burn::tensor::{DType, Device, Distribution, Gradients, Tensor, TensorData};
-use burn_chexnet::kernels::{Pool, plain};
+use burn_chexnet::kernels::{Pool, plain, release_memory};
 use burn_chexnet::model::{Classifier, DenseNet, DenseNetConfig, ResNetConfig};
 use burn_chexnet::norm::BatchNorm;
 
@@ -209,6 +209,32 @@ fn evaluation_is_burns() {
             let apart = distance(&values(model.logits(images)), &expected);
             assert!(apart < 1e-5, "{shape:?}: {apart:e}");
         }
+    }
+}
+
+/// Kernels keep weights in another order for inference: not longer than they are those of the model.
+#[test]
+fn inference_follows_weights_that_change() {
+    struct Double;
+    impl ModuleMapper for Double {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|weights| weights.mul_scalar(2.0))
+        }
+    }
+    let device = Device::flex();
+    let images = images([1, 3, 40, 33], &device);
+    let mut model = disturbed(&small(3), &device);
+    for times in 0..3 {
+        let found = values(model.logits(images.clone()));
+        let again = values(model.clone().logits(images.clone()));
+        assert_eq!(found, again, "doubled {times} times");
+        let expected = values(plain(|| model.logits(images.clone())));
+        let apart = distance(&found, &expected);
+        assert!(apart < 1e-5, "doubled {times} times: {apart:e}");
+        if times == 1 {
+            release_memory();
+        }
+        model = model.map(&mut Double);
     }
 }
 

@@ -144,6 +144,15 @@ impl<B: Gradients, C: CheckpointStrategy> Operations for Autodiff<B, C> {
         }
     }
 
+    /// With one: whoever has a tape asks for it.
+    fn infer_convolution(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        slide: Slide,
+    ) -> FloatTensor<Self> {
+        Self::convolution(input, weight, slide)
+    }
+
     fn norm(
         input: FloatTensor<Self>,
         tensors: NormTensors<Self>,
@@ -219,6 +228,15 @@ impl<B: Gradients, C: CheckpointStrategy> Operations for Autodiff<B, C> {
             mean_2: Self::from_inner(output.mean_2),
             variance_2: Self::from_inner(output.variance_2),
         }
+    }
+
+    /// As [`infer_convolution`](Operations::infer_convolution).
+    fn infer_dense_layer(
+        buffer: FloatTensor<Self>,
+        tensors: LayerTensors<Self>,
+        layer: Layer,
+    ) -> FloatTensor<Self> {
+        Self::dense_layer(buffer, tensors, layer).buffer
     }
 
     fn leave_block(buffer: FloatTensor<Self>, block: Block) -> FloatTensor<Self> {

@@ -69,11 +69,15 @@ pub fn plain<R>(run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// Gives memory that the kernels keep for their next call back to the system. They do so by themselves with
-/// what they have not used for a while; a program that needs the memory at once calls this.
+/// Gives memory that the kernels keep for their next call back to the system, weights that they keep in another order for
+/// inference too. They do so by themselves with what they have not used for a while; a program that needs the memory at
+/// once calls this.
 pub fn release_memory() {
     #[cfg(feature = "flex")]
-    cpu::memory::release();
+    {
+        flex::release_packed();
+        cpu::memory::release();
+    }
 }
 
 /// Whether kernels work on `input`.

@@ -85,6 +85,14 @@ pub trait Operations: Backend {
         slide: Slide,
     ) -> FloatTensor<Self>;
 
+    /// As [`convolution`](Operations::convolution) without a backward pass. The weight is kept as the kernels take it
+    /// for as long as it is there.
+    fn infer_convolution(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        slide: Slide,
+    ) -> FloatTensor<Self>;
+
     /// Batch normalisation with what follows it.
     fn norm(
         input: FloatTensor<Self>,
@@ -101,6 +109,15 @@ pub trait Operations: Backend {
         #[extension_type] tensors: LayerTensors<Self>,
         layer: Layer,
     ) -> LayerOutput<Self>;
+
+    /// The buffer as [`dense_layer`](Operations::dense_layer) makes it, where no norm is one over the batch and no
+    /// backward pass follows. The weights of the convolutions are kept as by
+    /// [`infer_convolution`](Operations::infer_convolution).
+    fn infer_dense_layer(
+        buffer: FloatTensor<Self>,
+        #[extension_type] tensors: LayerTensors<Self>,
+        layer: Layer,
+    ) -> FloatTensor<Self>;
 
     /// The channels of a complete buffer.
     fn leave_block(buffer: FloatTensor<Self>, block: Block) -> FloatTensor<Self>;

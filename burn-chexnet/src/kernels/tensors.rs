@@ -71,8 +71,12 @@ fn statistics(mean: FloatTensor<Dispatch>, variance: FloatTensor<Dispatch>) -> S
 
 /// A convolution with a square kernel, without groups, dilation and bias.
 pub(super) fn convolution(input: Tensor<4>, weight: Tensor<4>, slide: Slide) -> Tensor<4> {
-    let output = Dispatch::convolution(input.into_dispatch(), weight.into_dispatch(), slide);
-    Tensor::from_dispatch(output)
+    let infers = !input.device().is_autodiff();
+    let (input, weight) = (input.into_dispatch(), weight.into_dispatch());
+    Tensor::from_dispatch(match infers {
+        true => Dispatch::infer_convolution(input, weight, slide),
+        false => Dispatch::convolution(input, weight, slide),
+    })
 }
 
 /// `input` normalised, then its ReLU if `relu`, then pooled.
@@ -111,6 +115,7 @@ pub(crate) struct GrowingMap {
     buffer: Tensor<1>,
     block: Block,
     channels: usize,
+    infers: bool,
 }
 
 impl GrowingMap {
@@ -125,20 +130,23 @@ impl GrowingMap {
             channels,
             statistics: of_batch,
         };
+        let infers = !of_batch && !input.device().is_autodiff();
         let buffer = Dispatch::enter_block(input.into_dispatch(), block);
         Self {
+            infers,
             buffer: Tensor::from_dispatch(buffer),
             block,
             channels: inputs,
         }
     }
 
-    /// The map with the layer's channels, and the statistics that its norms used.
+    /// The map with the layer's channels, and the statistics that its norms used if any of the block's is one over the
+    /// batch, or there is a tape.
     ///
     /// # Panics
     ///
     /// If the layer or a norm of it does not read the channels that are there, or there is no room for its own.
-    pub fn append(self, layer: LayerWeights) -> (Self, [Statistics; 2]) {
+    pub fn append(self, layer: LayerWeights) -> (Self, Option<[Statistics; 2]>) {
         let [bottleneck, inputs, _, _] = layer.convolutions[0].dims();
         let [growth, _, _, _] = layer.convolutions[1].dims();
         assert_eq!(inputs, self.channels, "the layer reads other channels");
@@ -161,16 +169,22 @@ impl GrowingMap {
             norm_2: norm_2.into_tensors(),
             convolution_2,
         };
-        let output = Dispatch::dense_layer(self.buffer.into_dispatch(), tensors, geometry);
+        let buffer = self.buffer.into_dispatch();
+        let (buffer, statistics) = if self.infers {
+            (Dispatch::infer_dense_layer(buffer, tensors, geometry), None)
+        } else {
+            let output = Dispatch::dense_layer(buffer, tensors, geometry);
+            let of_both = [
+                statistics(output.mean_1, output.variance_1),
+                statistics(output.mean_2, output.variance_2),
+            ];
+            (output.buffer, Some(of_both))
+        };
         let map = Self {
-            buffer: Tensor::from_dispatch(output.buffer),
+            buffer: Tensor::from_dispatch(buffer),
             channels,
             ..self
         };
-        let statistics = [
-            statistics(output.mean_1, output.variance_1),
-            statistics(output.mean_2, output.variance_2),
-        ];
         (map, statistics)
     }
 

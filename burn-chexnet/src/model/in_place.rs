@@ -33,7 +33,7 @@ impl DenseBlock {
                 norms,
                 convolutions: [layer.conv1.weight.val(), layer.conv2.weight.val()],
             });
-            for (norm, used) in layer.norms().into_iter().zip(used) {
+            for (norm, used) in layer.norms().into_iter().zip(used.into_iter().flatten()) {
                 if norm.is_of_batch(&input) {
                     norm.learn(used.mean, used.variance, values);
                 }

@@ -5,7 +5,7 @@ use super::matrix::Shared;
 use super::memory::Memory;
 use super::panels::{Panels, Weights};
 use super::parallel::{fold, for_each, parts};
-use super::product::{Starts, multiply, panel_width};
+use super::product::{SUMS, Starts, multiply, panel_width};
 use super::window::{Band, TILE, Window, place};
 
 /// A convolution without groups, dilation and bias, with a square kernel.
@@ -18,7 +18,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    fn weights(&self) -> Weights {
+    /// Sizes of the weights.
+    pub fn weights(&self) -> Weights {
         Weights {
             outputs: self.outputs,
             inputs: self.window.channels,
@@ -59,7 +60,8 @@ impl Convolution {
         self.apply(&panels, input, output);
     }
 
-    fn apply(&self, panels: &Panels, input: &[f32], output: &mut [f32]) {
+    /// The result with weights that were made panels of.
+    pub fn apply(&self, panels: &Panels, input: &[f32], output: &mut [f32]) {
         let window = &self.window;
         assert_eq!(output.len(), self.output_floats());
         let output = Shared::new(output);
@@ -67,7 +69,7 @@ impl Convolution {
             let band = window.band(index);
             let starts = window.starts(band.rows());
             self.with_rows(band, input, |rows| {
-                window.multiply(rows, &starts, panels, |first, columns| {
+                window.multiply(rows, &starts, panels, None, |first, columns| {
                     // SAFETY: no two bands share pixels, and the columns are asked for once.
                     unsafe { place(output, window, band, self.outputs, first, columns) }
                 });
@@ -149,7 +151,7 @@ impl Convolution {
                     let mut output =
                         unsafe { shared.matrix_mut(column, rows * width, patch, columns) };
                     let panel = panels.panel(panel, 0);
-                    multiply(own, &starts, self.outputs, panel, &mut output, false);
+                    multiply(own, &starts, self.outputs, panel, &mut output, SUMS);
                 }
                 for (pixel, patch) in patches.chunks_exact(patch).take(rows * width).enumerate() {
                     let top = (first + pixel / width) * window.stride;

@@ -10,7 +10,7 @@ pub mod matrix;
 pub mod memory;
 pub mod moments;
 pub mod norm;
-mod panels;
+pub mod panels;
 pub mod parallel;
 mod pooling;
 mod product;

@@ -6,8 +6,11 @@ use super::memory::Memory;
 use super::parallel::for_each;
 use super::product::panel_width;
 
+/// Rows that are filled together, so that what is read of a column comes with one line of the cache.
+const NEAR: usize = 16;
+
 /// Sizes of the weights of a convolution, `[outputs, inputs, kernel, kernel]`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weights {
     pub outputs: usize,
     pub inputs: usize,
@@ -33,33 +36,31 @@ impl Panels {
         }
     }
 
-    /// `values[at(k, column)]` in row k of each column.
-    fn of(
-        depth: usize,
-        columns: usize,
-        values: &[f32],
-        at: impl Fn(usize, usize) -> usize + Sync,
-    ) -> Self {
-        let width = panel_width();
-        let panels = columns.div_ceil(width);
+    /// `values[rows[k] + columns[c]]` in row k of column c.
+    fn of(values: &[f32], rows: &[usize], columns: &[usize]) -> Self {
+        let (width, depth) = (panel_width(), rows.len());
+        let panels = columns.len().div_ceil(width);
         let mut memory = Memory::take(panels * depth * width);
         let shared = Shared::new(&mut memory);
         for_each(panels, |index| {
-            let first = index * width;
-            let used = width.min(columns - first);
+            let columns = &columns[index * width..columns.len().min((index + 1) * width)];
             // SAFETY: each panel is written by one item.
             let panel = unsafe { shared.slice_mut(index * depth * width, depth * width) };
-            for (k, row) in panel.chunks_exact_mut(width).enumerate() {
-                for (column, value) in row[..used].iter_mut().enumerate() {
-                    *value = values[at(k, first + column)];
+            for (panel, rows) in panel.chunks_mut(NEAR * width).zip(rows.chunks(NEAR)) {
+                for (c, column) in columns.iter().enumerate() {
+                    for (row, from) in panel.chunks_exact_mut(width).zip(rows) {
+                        row[c] = values[from + column];
+                    }
                 }
-                row[used..].fill(0.0);
+                for row in panel.chunks_exact_mut(width) {
+                    row[columns.len()..].fill(0.0);
+                }
             }
         });
         Self {
             memory,
             depth,
-            columns,
+            columns: columns.len(),
         }
     }
 
@@ -101,47 +102,57 @@ impl Weights {
         self.kernel * self.kernel * self.inputs
     }
 
-    /// Where the weight is of `output` for float `k` of a patch, `[kernel, kernel, inputs]`.
-    fn at(&self, k: usize, output: usize) -> usize {
-        let (pixel, input) = (k / self.inputs, k % self.inputs);
-        (output * self.inputs + input) * self.kernel * self.kernel + pixel
+    fn pixels(&self) -> usize {
+        self.kernel * self.kernel
+    }
+
+    /// Where the weights of each output begin.
+    fn outputs(&self) -> Vec<usize> {
+        let depth = self.patch();
+        (0..self.outputs).map(|output| output * depth).collect()
+    }
+
+    /// Where, of an output's weights, that of each float of a patch is, `[kernel, kernel, inputs]`.
+    fn places(&self) -> Vec<usize> {
+        let pixels = 0..self.pixels();
+        let of = |pixel| (0..self.inputs).map(move |input| input * self.pixels() + pixel);
+        pixels.flat_map(of).collect()
     }
 
     /// From patches to outputs: `[kernel · kernel · inputs, outputs]`.
     pub fn forward(&self, values: &[f32]) -> Panels {
-        Panels::of(self.patch(), self.outputs, values, |k, output| {
-            self.at(k, output)
-        })
+        Panels::of(values, &self.places(), &self.outputs())
     }
 
     /// From patches of the outputs' gradient to that of the inputs where the stride is one, which is the
     /// convolution with the turned kernel: `[kernel · kernel · outputs, inputs]`.
     pub fn turned(&self, values: &[f32]) -> Panels {
-        let pixels = self.kernel * self.kernel;
-        Panels::of(pixels * self.outputs, self.inputs, values, |k, input| {
-            let (pixel, output) = (k / self.outputs, k % self.outputs);
-            (output * self.inputs + input) * pixels + (pixels - 1 - pixel)
-        })
+        let (pixels, outputs) = ((0..self.pixels()).rev(), self.outputs());
+        let rows = pixels.flat_map(|pixel| outputs.iter().map(move |output| output + pixel));
+        let inputs = (0..self.inputs).map(|input| input * self.pixels());
+        Panels::of(
+            values,
+            &rows.collect::<Vec<_>>(),
+            &inputs.collect::<Vec<_>>(),
+        )
     }
 
     /// From the outputs' gradient to that of patches: `[outputs, kernel · kernel · inputs]`.
     pub fn transposed(&self, values: &[f32]) -> Panels {
-        Panels::of(self.outputs, self.patch(), values, |output, k| {
-            self.at(k, output)
-        })
+        Panels::of(values, &self.outputs(), &self.places())
     }
 
     /// Sums that lie as [`forward`](Self::forward)'s panels, as weights.
     pub fn gradient(&self, sums: &Panels, values: &mut [f32]) {
-        let (width, depth) = (panel_width(), self.patch());
+        let (width, depth, places) = (panel_width(), self.patch(), self.places());
         let values = Shared::new(values);
         for_each(self.outputs, |output| {
             let (panel, column) = (output / width, output % width);
             // SAFETY: each item writes the weights of its own output.
             let values = unsafe { values.slice_mut(output * depth, depth) };
             let rows = sums.panel(panel, 0).chunks_exact(width);
-            for (k, row) in rows.enumerate() {
-                values[self.at(k, 0)] = row[column];
+            for (row, place) in rows.zip(&places) {
+                values[*place] = row[column];
             }
         });
     }

@@ -102,26 +102,42 @@ fn tiles<S: Simd, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// `output[r][c] = Σₖ left[starts[r] + k] · panel[k][c]` for the columns of `output`, with what is
-/// there already if `add`. `panel` is `[depth, panel_width()]`, of which the columns that `output`
-/// lacks are not used.
+/// What becomes of the sums of a product.
+#[derive(Clone, Copy)]
+pub struct Store<'a> {
+    /// Whether what is there already is added.
+    pub add: bool,
+    /// Norm and ReLU of the columns, `max(scale · sum + shift, 0)`, if they follow.
+    pub then: Option<[&'a [f32]; 2]>,
+}
+
+/// The sums, and nothing else.
+pub const SUMS: Store = Store {
+    add: false,
+    then: None,
+};
+
+/// `output[r][c] = Σₖ left[starts[r] + k] · panel[k][c]` for the columns of `output`, and what `with` says.
+/// `panel` is `[depth, panel_width()]`, of which the columns that `output` lacks are not used.
 pub fn multiply(
     left: &[f32],
     starts: &Starts,
     depth: usize,
     panel: &[f32],
     output: &mut MatrixMut,
-    add: bool,
+    with: Store,
 ) {
     assert_eq!(output.rows(), starts.len());
     assert!(starts.fit(depth, left.len()));
+    let columns = output.width();
+    assert!(with.then.iter().flatten().all(|of| of.len() >= columns));
     struct Call<'a, 'b> {
         left: &'a [f32],
         starts: &'a [usize],
         depth: usize,
         panel: &'a [f32],
         output: &'a mut MatrixMut<'b>,
-        add: bool,
+        with: Store<'a>,
     }
     impl WithSimd for Call<'_, '_> {
         type Output = ();
@@ -157,7 +173,7 @@ pub fn multiply(
                 }
             }
             for (i, sums) in sums.iter().enumerate() {
-                store(simd, sums, self.output.row(row + i), self.add);
+                store(simd, sums, self.output.row(row + i), self.with);
             }
         }
     }
@@ -167,7 +183,7 @@ pub fn multiply(
         depth,
         panel,
         output,
-        add,
+        with,
     });
 }
 
@@ -231,7 +247,8 @@ pub fn outer(
             let width = VECTORS * S::F32_LANES;
             for (i, sums) in sums.iter().enumerate() {
                 let output = &mut self.output[(first + i) * width..][..width];
-                store(simd, sums, output, true);
+                let add = Store { add: true, ..SUMS };
+                store(simd, sums, output, add);
             }
         }
     }
@@ -251,25 +268,38 @@ fn store<S: Simd, const VECTORS: usize>(
     simd: S,
     sums: &[S::f32s; VECTORS],
     output: &mut [f32],
-    add: bool,
+    with: Store,
 ) {
+    let zero = simd.splat_f32s(0.0);
     if output.len() == VECTORS * S::F32_LANES {
-        for (sum, output) in sums.iter().zip(output.chunks_exact_mut(S::F32_LANES)) {
-            let output = output.as_mut_ptr().cast::<S::f32s>();
-            // SAFETY: a chunk is as long as a vector.
+        for (v, sum) in sums.iter().enumerate() {
+            let output = output[v * S::F32_LANES..].as_mut_ptr().cast::<S::f32s>();
+            // SAFETY: there is room for so many vectors, and as many columns have a scale and a shift.
             unsafe {
-                let value = if add {
-                    simd.add_f32s(output.read_unaligned(), *sum)
-                } else {
-                    *sum
-                };
+                let mut value = *sum;
+                if with.add {
+                    value = simd.add_f32s(output.read_unaligned(), value);
+                }
+                if let Some(columns) = with.then {
+                    let [scale, shift] = columns.map(|of| {
+                        let of = of.as_ptr().cast::<S::f32s>();
+                        of.add(v).read_unaligned()
+                    });
+                    // In this order what is no number stays none.
+                    value = simd.max_f32s(zero, simd.mul_add_e_f32s(scale, value, shift));
+                }
                 output.write_unaligned(value);
             }
         }
     } else {
         let sums: &[f32] = bytemuck::cast_slice(sums);
-        for (output, sum) in output.iter_mut().zip(sums) {
-            *output = if add { *output + sum } else { *sum };
+        for (column, (output, sum)) in output.iter_mut().zip(sums).enumerate() {
+            let mut value = if with.add { *output + sum } else { *sum };
+            if let Some([scale, shift]) = with.then {
+                value = scale[column] * value + shift[column];
+                value = if value < 0.0 { 0.0 } else { value };
+            }
+            *output = value;
         }
     }
 }

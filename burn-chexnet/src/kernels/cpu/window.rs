@@ -1,11 +1,12 @@
 //! A kernel that slides over pixels: which rows of the image a piece of the result needs, and the two
 //! products on them.
 
+use super::affine::Affine;
 use super::matrix::{MatrixMut, Shared};
 use super::memory::Memory;
 use super::panels::Panels;
 use super::parallel::PIECES;
-use super::product::{Starts, multiply, outer, panel_width};
+use super::product::{Starts, Store, multiply, outer, panel_width};
 
 /// Floats of a panel that stay in the first cache while row after row is multiplied with it.
 const NEAR: usize = 6 * 1024;
@@ -118,13 +119,14 @@ impl Window {
         Starts::new((0..rows * width).map(|pixel| pixel / width * down + pixel % width * right))
     }
 
-    /// The result for pixels whose patches begin at `starts` of `rows`: `output` is where the columns go
-    /// that it is asked for, the first one and how many.
+    /// The result for pixels whose patches begin at `starts` of `rows`, with the norm `then` and its ReLU if there
+    /// is one: `output` is where the columns go that it is asked for, the first one and how many.
     pub fn multiply<'a>(
         &self,
         rows: &[f32],
         starts: &Starts,
         panels: &Panels,
+        then: Option<&Affine>,
         mut output: impl FnMut(usize, usize) -> MatrixMut<'a>,
     ) {
         debug_assert_eq!(panels.depth(), self.kernel * self.depth());
@@ -132,15 +134,21 @@ impl Window {
         for panel in 0..panels.count() {
             let (first, columns) = panels.columns(panel);
             let mut output = output(first, columns);
+            let then = then
+                .map(|affine| [&affine.scale, &affine.shift].map(|of| &of[first..first + columns]));
             for down in 0..self.kernel {
                 for right in (0..self.depth()).step_by(piece) {
+                    let is_last = down + 1 == self.kernel && right + piece >= self.depth();
                     multiply(
                         &rows[down * self.pitch() + right..],
                         starts,
                         piece.min(self.depth() - right),
                         panels.panel(panel, down * self.depth() + right),
                         &mut output,
-                        down + right > 0,
+                        Store {
+                            add: down + right > 0,
+                            then: then.filter(|_| is_last),
+                        },
                     );
                 }
             }

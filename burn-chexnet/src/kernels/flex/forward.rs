@@ -11,25 +11,27 @@ use super::super::cpu::memory::Memory;
 use super::super::operations::{
     LayerOutput, LayerTensors, NormOutput, NormStep, NormTensors, Operations, Slide,
 };
-use super::geometry::{convolution, normalised};
+use super::geometry::{convolution, normalised, result};
 use super::memory::{channels_last, floats, in_order, map, map_layout, ordered, writable};
 #[cfg(feature = "train")]
 use super::memory::{own, own_floats};
+use super::packed::packed;
 
 impl Operations for Flex {
     fn convolution(input: FlexTensor, weight: FlexTensor, slide: Slide) -> FlexTensor {
-        let [batch, channels, height, width] = input.shape().dims();
-        let geometry = convolution(
-            [batch, channels, height, width],
-            weight.shape().dims(),
-            slide,
-        );
+        let geometry = convolution(input.shape().dims(), weight.shape().dims(), slide);
         let (input, weight) = (channels_last(input), ordered(weight));
         let mut output = Memory::take(geometry.output_floats());
         geometry.forward(floats(&input), floats(&weight), &mut output);
-        let window = geometry.window;
-        let (height, width) = (window.output_height(), window.output_width());
-        map(output, [batch, geometry.outputs, height, width])
+        map(output, result(&geometry))
+    }
+
+    fn infer_convolution(input: FlexTensor, weight: FlexTensor, slide: Slide) -> FlexTensor {
+        let geometry = convolution(input.shape().dims(), weight.shape().dims(), slide);
+        let (input, panels) = (channels_last(input), packed(weight, geometry.weights()));
+        let mut output = Memory::take(geometry.output_floats());
+        geometry.apply(&panels, floats(&input), &mut output);
+        map(output, result(&geometry))
     }
 
     fn norm(input: FlexTensor, tensors: NormTensors<Self>, step: NormStep) -> NormOutput<Self> {
@@ -93,6 +95,27 @@ impl Operations for Flex {
             mean_2: in_order(mean_2, [layer.bottleneck]),
             variance_2: in_order(variance_2, [layer.bottleneck]),
         }
+    }
+
+    fn infer_dense_layer(
+        buffer: FlexTensor,
+        tensors: LayerTensors<Self>,
+        layer: Layer,
+    ) -> FlexTensor {
+        let panels = [
+            packed(tensors.convolution_1, layer.squeeze_weights()),
+            packed(tensors.convolution_2, layer.growth_weights()),
+        ];
+        let [first, second] = [tensors.norm_1, tensors.norm_2].map(NormTensors::ordered);
+        // SAFETY: as in `dense_layer`, and there is no tape.
+        unsafe {
+            layer.infer(
+                writable(&buffer),
+                [first.parameters(), second.parameters()],
+                [&panels[0], &panels[1]],
+            );
+        }
+        buffer
     }
 
     fn leave_block(buffer: FlexTensor, block: Block) -> FlexTensor {

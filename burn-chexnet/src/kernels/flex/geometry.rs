@@ -27,6 +27,13 @@ pub(super) fn convolution(input: [usize; 4], weight: [usize; 4], slide: Slide) -
     }
 }
 
+/// `[batch, channels, height, width]` of a convolution's result.
+pub(super) fn result(geometry: &Convolution) -> [usize; 4] {
+    let window = &geometry.window;
+    let (height, width) = (window.output_height(), window.output_width());
+    [window.batch, geometry.outputs, height, width]
+}
+
 pub(super) fn normalised(input: [usize; 4], step: NormStep) -> NormalisedMap {
     let [batch, channels, height, width] = input;
     NormalisedMap {

@@ -4,3 +4,6 @@ mod backward;
 mod forward;
 mod geometry;
 mod memory;
+mod packed;
+
+pub use packed::release as release_packed;

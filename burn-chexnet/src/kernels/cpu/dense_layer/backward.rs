@@ -5,9 +5,9 @@ use super::super::channels::{normalise, pass_relu, through_statistics};
 use super::super::matrix::{Matrix, MatrixMut, Shared};
 use super::super::memory::Memory;
 use super::super::moments::GradientSums;
-use super::super::panels::{Panels, Weights};
+use super::super::panels::Panels;
 use super::super::parallel::{fold, parts};
-use super::super::product::{Starts, multiply, outer, panel_width};
+use super::super::product::{SUMS, Starts, multiply, outer, panel_width};
 use super::super::window::{Band, Window, place};
 use super::rows::{accumulate, normalise_to_panels};
 use super::{Layer, Parameters};
@@ -100,22 +100,6 @@ impl Layer {
         }
     }
 
-    fn growth_weights(&self) -> Weights {
-        Weights {
-            outputs: self.growth,
-            inputs: self.bottleneck,
-            kernel: 3,
-        }
-    }
-
-    fn squeeze_weights(&self) -> Weights {
-        Weights {
-            outputs: self.bottleneck,
-            inputs: self.inputs,
-            kernel: 1,
-        }
-    }
-
     /// Back through the 3×3 convolution and the ReLU before it, into `passed`.
     fn through_growth(
         &self,
@@ -156,7 +140,7 @@ impl Layer {
                 window.outer(&normalised, &starts, &inner, wide, &mut part.weights);
 
                 let starts = own.starts(band.rows());
-                own.multiply(&of_new, &starts, &panels, |column, columns| {
+                own.multiply(&of_new, &starts, &panels, None, |column, columns| {
                     // SAFETY: no two bands share pixels, and the columns are asked for once.
                     unsafe { place(passed, &own, band, self.bottleneck, column, columns) }
                 });
@@ -238,7 +222,7 @@ impl Layer {
                         self.bottleneck,
                         weights,
                         &mut of_input,
-                        false,
+                        SUMS,
                     );
                 }
                 // SAFETY: no two tiles share pixels, and these channels are only written here.

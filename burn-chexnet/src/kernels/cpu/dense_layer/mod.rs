@@ -14,6 +14,7 @@ use super::affine::{Norm, NormParameters, Slope};
 use super::channels::through_statistics;
 use super::matrix::{Matrix, MatrixMut, Shared};
 use super::moments::Moments;
+use super::panels::Weights;
 use super::parallel::{PIECES, for_each, map};
 use super::window::{TILE, Window};
 
@@ -194,6 +195,24 @@ impl Layer {
                 .map(|at| &buffer[at..at + self.inputs])
         } else {
             [parameters.norms[0].mean, parameters.norms[0].variance]
+        }
+    }
+
+    /// Sizes of the weights of the 1×1 convolution.
+    pub fn squeeze_weights(&self) -> Weights {
+        Weights {
+            outputs: self.bottleneck,
+            inputs: self.inputs,
+            kernel: 1,
+        }
+    }
+
+    /// Sizes of the weights of the 3×3 convolution.
+    pub fn growth_weights(&self) -> Weights {
+        Weights {
+            outputs: self.growth,
+            inputs: self.bottleneck,
+            kernel: 3,
         }
     }
 

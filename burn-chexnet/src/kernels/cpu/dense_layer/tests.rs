@@ -218,6 +218,37 @@ fn a_block_is_that_of_the_definition() {
     }
 }
 
+/// The second norm in the product, beyond one panel's columns and with a last one that is not full.
+#[test]
+fn a_block_without_a_backward_pass_is_that_of_the_definition() {
+    for size in [
+        [1, 1, 1, 1, 1, 1],
+        [2, 9, 8, 40, 128, 32],
+        [1, 14, 13, 300, 75, 7],
+    ] {
+        let case = case(size, [false, false]);
+        let tensors = case.tensors();
+        let expected = case.reference(&wide(&tensors));
+        let block = &case.block;
+        let mut buffer = vec![1e9; block.floats()];
+        block.enter(&tensors[0], case.layers[0].inputs, &mut buffer);
+        for (layer, tensors) in case.layers.iter().zip(tensors[1..].chunks(10)) {
+            let Parameters {
+                norms,
+                convolutions: [squeeze, growth],
+            } = parameters(tensors);
+            let panels = [
+                &layer.squeeze_weights().forward(squeeze),
+                &layer.growth_weights().forward(growth),
+            ];
+            // SAFETY: nothing else has the buffer.
+            unsafe { layer.infer(Shared::new(&mut buffer), norms, panels) };
+        }
+        let found = &buffer[..block.pixels() * block.channels];
+        assert_close(found, &expected, 1e-5, &format!("{size:?}"));
+    }
+}
+
 #[test]
 fn gradients_are_differences() {
     for size in [[2, 3, 4, 5, 6, 3], [3, 2, 2, 18, 4, 2], [1, 5, 3, 3, 17, 4]] {
